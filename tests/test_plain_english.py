@@ -7,8 +7,8 @@ from tests import english
 
 MOST: dict[str, int] = {
     "backfill comment": 76,
-    "cli comment": 95,
-    "cli message": 59,
+    "cli comment": 90,
+    "cli message": 0,
     "cli name": 119,
     "demo comment": 5,
     "demo name": 1,

@@ -57,7 +57,7 @@ def test_a_session_is_found_by_its_name_or_by_a_value_that_only_it_has(
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("twin", "'twin' is the value of 2 sessions: codex:twin, copilot:twin. Name one in full."),
+        ("twin", "'twin' is the value of 2 sessions: codex:twin, copilot:twin. Type one in full."),
         (
             "41c",
             (
@@ -67,13 +67,13 @@ def test_a_session_is_found_by_its_name_or_by_a_value_that_only_it_has(
         ),
         (
             "dead@",
-            "'dead@' begins 2 sessions: workspace:dead@1, workspace:dead@2. Type more of one, up to its whole name.",
+            "'dead@' is the beginning of 2 sessions: workspace:dead@1, workspace:dead@2. Type more characters of one.",
         ),
         (
             "codex:many",
             (
-                "'codex:many' begins 7 sessions: codex:many-0, codex:many-1, codex:many-2, codex:many-3, codex:many-4, "
-                "and 2 more. Type more of one, up to its whole name."
+                "'codex:many' is the beginning of 7 sessions: codex:many-0, codex:many-1, codex:many-2, codex:many-3, "
+                "codex:many-4, and 2 more. Type more characters of one."
             ),
         ),
         (
@@ -103,8 +103,8 @@ def test_a_value_that_begins_others_too_is_taken_and_that_is_said(
     with opened:
         assert session_named(opened, "dead") == "grok:dead"
         assert capsys.readouterr().err == (
-            "rightful: note: 'dead' is taken for grok:dead, whose value it is; it also begins workspace:dead@1, "
-            "workspace:dead@2.\n"
+            "rightful: note: 'dead' is treated as grok:dead, which has this value; it is also the beginning of "
+            "workspace:dead@1, workspace:dead@2.\n"
         )
         assert session_named(opened, "7fbe4341-0d57") == "claude-code:7fbe4341-0d57"
         assert session_named(opened, "grok:dead") == "grok:dead"

@@ -202,7 +202,7 @@ def test_balances_of_a_policy_decide_nothing_in_an_audit(run: Run, ledger: Path)
     done = run("audit", own, "--json")
 
     assert done.document["bins_policy"] == run("audit", "--json").document["bins_policy"]
-    assert "decides nothing in an audit" in done.err
+    assert "has no effect in an audit" in done.err
 
 
 def test_audit_that_credits_nothing_gives_the_reason_and_the_fix(run: Run, ledger: Path) -> None:
@@ -213,7 +213,7 @@ def test_audit_that_credits_nothing_gives_the_reason_and_the_fix(run: Run, ledge
     open_balance(ledger)
     contained = " ".join(run("audit", "bound", "--against", "bound", "--balances", "*").out.split())
 
-    assert "1 grade found no exposure. Import what showed the lessons" in unmatched
+    assert "1 grade matched no exposure. Import the records of shown lessons" in unmatched
     assert (
         "bound credits none of 3 grades. Already in an opening balance: 1 grade. Run the audit without --balances"
         in contained
@@ -235,9 +235,7 @@ def test_posteriors_say_which_grades_a_balance_contains(run: Run, ledger: Path) 
     fill(ledger)
     open_balance(ledger)
 
-    counted = (
-        "0 of 2 grades are credited (1 unmatched, 1 in-balance). What is in-balance stands already in the numbers of"
-    )
+    counted = "0 of 2 grades are credited (1 unmatched, 1 in-balance). In-balance grades are already counted in the "
     assert run("posteriors").out.startswith(counted)
     assert "in-balance" not in run("posteriors", "--balances", "none").out
 
@@ -292,7 +290,7 @@ def test_bounds_are_a_range_in_words_where_file_times_order_nothing(run: Run, le
         "Between 0 and 1 of 1 credited grades (0% to 100%) went to another session's lessons; "
         "the evidence does not order the rest."
     )
-    assert "The number is a range because some files give no exact time" in " ".join(out.split())
+    assert "The number is a range because some files lack exact times" in " ".join(out.split())
     assert "`rightful import lesson-hook state/lesson-trajectories`" in " ".join(out.split())
     assert "1 (0 to 1)" in out
     assert "by its time" in out

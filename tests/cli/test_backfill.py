@@ -47,14 +47,14 @@ def test_plan_apply_status_and_rollback_in_words(run: Run, target: Path) -> None
     assert applied.out.startswith(
         f"{target} was written (for gptme-sessions, the old numbers counted): 2 arms changed, publication "
     )
-    assert applied.out.endswith(f". Take it back with:\n  rightful backfill rollback --target {target}\n")
+    assert applied.out.endswith(f". Undo with:\n  rightful backfill rollback --target {target}\n")
     assert run("backfill", "apply", "--target", target).out == (
-        f"{target} already stands as planned (for gptme-sessions, the old numbers counted); nothing was written to "
-        f"it.\n"
+        f"{target} already has the planned content (for gptme-sessions, the old numbers counted); nothing was "
+        f"written to it.\n"
     )
 
     status = run("backfill", "status")
-    assert "it stands there as it was published" in status.out
+    assert "the file is as it was published" in status.out
     assert "rollback restores  SHA-256 " in status.out
     Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
     assert "a tool has written the file since" in run("backfill", "status", "--target", target).out
@@ -67,12 +67,12 @@ def test_plan_apply_status_and_rollback_in_words(run: Run, target: Path) -> None
     ) in refused.err
     back = run("backfill", "rollback", "--target", target, "--force")
     assert (back.code, target.read_bytes()) == (0, text(FILE))
-    assert back.out.startswith(f"{target} is again what it was before (SHA-256 ")
+    assert back.out.startswith(f"{target} was restored byte for byte (SHA-256 ")
     assert run("backfill", "rollback", "--target", target).out == (
-        f"{target} is what it was before already; nothing was written to it.\n"
+        f"{target} is already the previous file; nothing was written to it.\n"
     )
     said = run("backfill", "status").out
-    assert "the last publication was taken back, and what stood there before it is back" in said
+    assert "the last publication was rolled back, and the previous file is restored" in said
     assert [line.split() for line in said.splitlines() if line.startswith("in force")] == [["in", "force", "nothing"]]
 
 
@@ -87,8 +87,8 @@ def test_the_way_back_is_given_as_it_has_to_be_typed(run: Run, here: Path, ledge
     assert shlex.split(command) == [
         "rightful", "--ledger", str(ledger), "backfill", "rollback", "--target", str(target),
     ]  # fmt: skip
-    assert "(for lesson-hook, rebuilt from the log alone)" in applied.out
-    assert run(*shlex.split(command)[1:]).out == f"{target} was removed: there was no file before.\n"
+    assert "(for lesson-hook, rebuilt from the log only)" in applied.out
+    assert run(*shlex.split(command)[1:]).out == f"{target} was removed: there was no file before the publication.\n"
 
 
 def test_what_can_still_be_taken_back_is_named_by_rollback_and_status(run: Run, ledger: Path, target: Path) -> None:
@@ -101,12 +101,12 @@ def test_what_can_still_be_taken_back_is_named_by_rollback_and_status(run: Run, 
     again = run("backfill", "rollback", "--target", target)
 
     command = f"rightful backfill rollback --target {target} --publication {first}"
-    pointer = f"An earlier publication is in force, {first}. Take that one back too with:\n  {command}\n"
-    assert back.out.startswith(f"{target} is again what it was before")
+    pointer = f"An earlier publication is in force, {first}. Undo that one too with:\n  {command}\n"
+    assert back.out.startswith(f"{target} was restored byte for byte")
     assert back.out.endswith(pointer)
-    assert again.out == f"{target} is what it was before already; nothing was written to it.\n{pointer}"
+    assert again.out == f"{target} is already the previous file; nothing was written to it.\n{pointer}"
     status = run("backfill", "status").out
-    assert "the last publication was taken back, and what stood there before it is back" in status
+    assert "the last publication was rolled back, and the previous file is restored" in status
     assert (first in status, second in status) == (True, False)
     last = run(*shlex.split(command)[1:])
     assert (last.out.count("\n"), target.read_bytes()) == (1, text(FILE))
@@ -133,10 +133,10 @@ def test_what_the_tool_did_since_can_be_dropped_and_the_refusal_says_so(run: Run
         "updates since the last publication; with --force if the old numbers are correct."
     )
     assert (plan.code, applied.code) == (1, 1)
-    assert f"Apply will refuse it. {way}" in plan.out
+    assert f"`backfill apply` will refuse this plan. {way}" in plan.out
     assert way in applied.err
     dropped = run("backfill", "apply", *words, "--drop-updates")
-    assert "(for gptme-sessions, what the tool did since the last publication dropped)" in dropped.out
+    assert "(for gptme-sessions, updates of the tool since the last publication dropped)" in dropped.out
 
 
 def test_numbers_that_do_not_count_are_not_said_to(run: Run, here: Path, ledger: Path) -> None:
@@ -147,7 +147,7 @@ def test_numbers_that_do_not_count_are_not_said_to(run: Run, here: Path, ledger:
     plan = run("backfill", "plan", "--target", target, "--reader", "gptme-sessions")
 
     assert plan.code == 1
-    assert "do not count, though they were to: a note says why" in plan.out
+    assert "do not count, although they should: see the note" in plan.out
     assert "count, as the opening balance of this file" not in plan.out
     forced = run("backfill", "apply", "--target", target, "--reader", "gptme-sessions", "--force")
     assert "(for gptme-sessions, a later state of it counted)" in forced.out
@@ -162,15 +162,15 @@ def test_what_is_not_repaired_is_the_first_thing_said(run: Run, here: Path, ledg
     assert plan.code == 1
     first, second, third, *_ = plan.out.splitlines()
     assert first == (
-        "NOT repaired: 1 of 2 grades, which the file's old numbers contain. What was wrong in them stays wrong; "
-        "plan with --rebuild to take them from the log instead."
+        "NOT repaired: 1 of 2 grades, which the file's old numbers contain. Errors in them remain; "
+        "plan with --rebuild to compute them from the log instead."
     )
     assert second == (
         "Refused: 1 of 2 grades are neither credited nor empty nor retracted (1 in-balance), and at most 10% may be."
     )
     assert third == (
-        "Apply will refuse it. Plan with --rebuild, which takes those grades from the log; with --force if the old "
-        "numbers are correct."
+        "`backfill apply` will refuse this plan. Plan with --rebuild, which takes those grades from the log; with "
+        "--force if the old numbers are correct."
     )
     assert [line.split() for line in plan.out.splitlines() if line.lstrip().startswith("in-balance")] == [
         ["in-balance", "1", "t:a"]
@@ -182,7 +182,7 @@ def test_what_is_not_repaired_is_the_first_thing_said(run: Run, here: Path, ledg
 
     rebuilt = run("backfill", "plan", "--target", target, "--reader", "gptme-sessions", "--rebuild")
     assert rebuilt.code == 0
-    assert "are left out: the log alone counts" in rebuilt.out
+    assert "are ignored: only the log counts" in rebuilt.out
     forced = run("backfill", "plan", "--target", target, "--reader", "gptme-sessions", "--force")
     assert (forced.code, forced.out.splitlines()[1].split(":")[0]) == (0, "Forced")
 
@@ -216,7 +216,7 @@ def test_apply_with_the_question_plans_and_writes_in_one_go(run: Run, ledger: Pa
 
     assert run(*words).code == 0
     assert Bandit(target).arms[GIT].alpha == 4.0
-    assert "already stands as planned" in run(*words).out
+    assert "already has the planned content" in run(*words).out
     tell(ledger, exposed("t:c", GIT, at=NOON + 500), graded("t:c", 1.0, at=NOON + 600))
     assert run(*words).code == 0
     assert Bandit(target).arms[GIT].alpha == 5.0
@@ -278,19 +278,19 @@ def test_status_as_json_has_one_object_a_target(run: Run, target: Path) -> None:
         (("plan",), "`backfill plan` needs --target FILE"),
         (("plan", "--target", "b.json"), "`backfill plan` needs --reader"),
         (("plan", "--target", "b.json", "--reader", "x"), "there is no reader 'x'"),
-        (("plan", "--target", "b.json", "--reader", "lesson-hook", "--plan", "p"), "takes no --plan"),
+        (("plan", "--target", "b.json", "--reader", "lesson-hook", "--plan", "p"), "does not accept --plan"),
         (("apply",), "needs --target FILE or --plan PLAN"),
-        (("apply", "--target", "b.json", "--force"), "without --reader writes what the target's last plan says"),
+        (("apply", "--target", "b.json", "--force"), "without --reader applies the last plan"),
         (("apply", "--target", "b.json"), "there is no plan for "),
         (("apply", "--plan", "none.json"), "--plan none.json cannot be read"),
-        (("apply", "--plan", "none.json", "--force"), "takes no other option"),
+        (("apply", "--plan", "none.json", "--force"), "accepts no other option"),
         (("apply", "--plan", "broken.json"), "broken.json is not a plan of a backfill"),
         (("rollback",), "`backfill rollback` needs --target FILE"),
-        (("rollback", "--target", "b.json", "--rebuild"), "takes no --rebuild"),
+        (("rollback", "--target", "b.json", "--rebuild"), "does not accept --rebuild"),
         (("rollback", "--target", "b.json"), "nothing was published to"),
-        (("status", "--force", "--out", "x"), "takes no --force, --out"),
+        (("status", "--force", "--out", "x"), "does not accept --force, --out"),
         (("plan", "--target", "none/b.json", "--reader", "lesson-hook"), "its folder does not exist"),
-        (("plan", "--target", "broken.json", "--reader", "lesson-hook"), "no whole JSON document"),
+        (("plan", "--target", "broken.json", "--reader", "lesson-hook"), "not a complete JSON document"),
         (
             ("plan", "--target", "b.json", "--reader", "lesson-hook", "--out", "none/p"),
             "--out none/p cannot be written",
@@ -326,7 +326,7 @@ def test_a_plan_for_a_ledger_that_cannot_be_written_says_that_it_is_not_kept(
     done = run("backfill", "plan", "--target", target, "--reader", "lesson-hook")
 
     assert done.code == 0
-    assert "the plan is not kept; write it elsewhere with --out" in done.err
+    assert "the plan was not kept; save it with --out" in done.err
 
 
 def test_arms_that_could_steer_a_terminal_are_spelled_out(run: Run, here: Path, ledger: Path) -> None:

@@ -33,8 +33,8 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         (UsageError("two were asked for; name one"), 2, "two were asked for; name one"),
         (StoreFullError("/there", "ENOSPC"), 4, "No space left to write to /there (ENOSPC)"),
         (PermissionError(13, "Permission denied", "/there"), 4, "/there: Permission denied."),
-        (KeyboardInterrupt(), 130, "interrupted; what was acknowledged is written"),
-        (MemoryError(), 4, "memory ran out; what was acknowledged is written"),
+        (KeyboardInterrupt(), 130, "interrupted. Acknowledged events are written"),
+        (MemoryError(), 4, "out of memory. Acknowledged events are written"),
     ],
 )
 def test_an_error_is_a_sentence_on_stderr_and_an_exit_code(
@@ -168,7 +168,7 @@ def test_a_narrow_locale_loses_no_answer(run: Run, here: Path) -> None:
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "ascii"},
     )
 
-    assert b"gr\\xf6\\xdfer is a ledger now." in done.stdout
+    assert b"gr\\xf6\\xdfer.\n" in done.stdout
 
 
 def test_main_takes_the_words_of_the_process_by_default(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
@@ -234,8 +234,8 @@ def test_a_full_disk_behind_stdout_is_a_sentence_and_4(ledger: Path, words: list
 
     assert done.returncode == 4
     assert done.stderr == (
-        b"rightful: the answer could not be written to stdout: No space left on device; what was recorded stays "
-        b"recorded. Make room, or send the answer elsewhere, and run the command again.\n"
+        b"rightful: the answer could not be written to stdout: No space left on device; recorded events are "
+        b"kept. Free disk space or redirect the answer, and run the command again.\n"
     )
 
 

@@ -54,7 +54,7 @@ def test_an_empty_name_is_refused_and_no_other_ledger_is_taken(
     done = run(*words, *(["--grade", "1"] if words[-1] == "a" else []))
 
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"rightful: {where} is empty; nothing was done. Give the path of a folder, or leave it out.\n"
+    assert done.err == f"rightful: {where} is empty; nothing was done. Pass the path of a folder, or omit it.\n"
 
 
 @pytest.mark.parametrize("words", [["status"], ["credit", "--exposure-session-id", "a", "--grade", "1"]])
@@ -63,7 +63,7 @@ def test_the_folder_around_a_ledger_is_refused_and_the_ledger_in_it_named(
 ) -> None:
     done = run("--ledger", here, *words)
 
-    said = f"rightful: there is no ledger at {here}; nothing was made. One is in it: give --ledger {ledger}.\n"
+    said = f"rightful: there is no ledger at {here}; nothing was made. One is inside: pass --ledger {ledger}.\n"
     assert (done.code, done.err.endswith(said)) == (4, True)
     assert [entry.name for entry in here.iterdir()] == [".rightful"]
 

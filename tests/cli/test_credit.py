@@ -110,7 +110,7 @@ def test_another_grade_replaces_the_last(ledger: Path, run: Run, state: Path) ->
         (("--outcome", "noop", "--grade", "1"), "Outcome: noop (grade=1.000 overrides binary reward)"),
         (("--grade", "0.12345"), "Outcome: not given (grade=0.123)"),
         (("--outcome", "unknown", "--grade", "0.5"), "Outcome: unknown (grade=0.500 overrides binary reward)"),
-        (("--outcome", "unknown"), "Outcome: unknown (no grade; nobody is credited)"),
+        (("--outcome", "unknown"), "Outcome: unknown (no grade; nothing is credited)"),
     ],
 )
 def test_the_second_line_says_what_decides(
@@ -167,9 +167,11 @@ def test_a_record_that_says_nothing_credits_nobody_and_exits_0(
 
     assert done.code == 0
     assert done.out.splitlines()[2].startswith(f"Lessons (0): the exposure record is {how}: ")
-    assert done.out.splitlines()[2].endswith("; nobody is credited")
+    assert done.out.splitlines()[2].endswith("; nothing is credited")
     said = (
-        "appended; pays nobody under bound: empty (its exposure lists no lesson)" if events else "nothing was recorded"
+        "appended; gives no credit under bound: empty (its exposure lists no lesson)"
+        if events
+        else "nothing was recorded"
     )
     assert f"rightful: ledger: {said}" in done.err.splitlines()
     assert alphas(run) == {}
@@ -197,7 +199,10 @@ def test_a_record_that_fits_two_sessions_credits_nobody_and_exits_0(
 
     assert (done.code, done.out.splitlines()[2]) == (
         0,
-        "Lessons (0): the exposure record is ambiguous: a_b.json could also be the record of 'a.b'; nobody is credited",
+        (
+            "Lessons (0): the exposure record is ambiguous: a_b.json could also be the record of 'a.b'; nothing is "
+            "credited"
+        ),
     )
     assert alphas(run) == {}
 
@@ -298,7 +303,7 @@ def test_the_bandit_file_is_spoken_of_and_never_written(
     done = run("credit", *words, *GRADED)
 
     assert (done.code, done.out) == (0, A_SAYS)
-    said = "stands there and was not changed" if stands else "does not stand there; none was made"
+    said = "exists and was not changed" if stands else "does not exist and was not created"
     assert f"rightful: {bandit}/bandit-state.json {said}" in done.err
     assert [path.read_text() for path in bandit.glob("*")] == ["{}"] * stands
 

@@ -46,7 +46,7 @@ def test_file_has_the_credit_and_a_repetition_writes_nothing(ledger: Path, run: 
     assert (first.code, again.code) == (0, 0)
     assert first.out.startswith(A_SAYS.replace("(1): session-a.md", "(2): git.md, tests.md"))
     assert f"{target} was written (for gptme-sessions, a new file): 2 arms changed" in first.out
-    assert "already stands as planned" in again.out
+    assert "already has the planned content" in again.out
     assert "already there: credited once" in again.err
     assert target.read_bytes() == written
     assert means(target) == {GIT: (1.8, 1.2), TESTS: (1.8, 1.2)}
@@ -116,8 +116,8 @@ def test_dry_run_writes_no_file(ledger: Path, run: Run, state: Path, target: Pat
     ("more", "what"),
     [
         (("--publish", "b.json"), "--publish needs --reader"),
-        (READER, "--reader and --policy belong to --publish"),
-        (("--policy", "bound"), "--reader and --policy belong to --publish"),
+        (READER, "--reader and --policy need --publish"),
+        (("--policy", "bound"), "--reader and --policy need --publish"),
         (("--publish", "b.json", "--reader", "x"), "there is no reader 'x'"),
         (("--publish", "none/b.json", *READER), "its folder does not exist"),
         (("--publish", "b.json", *READER, "--policy", "newest"), "newest"),

@@ -46,8 +46,8 @@ def test_a_word_that_the_policy_does_not_map_is_said_to_pay_nobody(ledger: Path,
     said = last_line(run, state, "--exposure-session-id", "session-a", "--outcome", "weird")
 
     assert said == (
-        "ledger: appended; pays nobody under bound: unmapped outcome 'weird'; the policy maps no such word, "
-        "only productive, noop, failed, violated_policy"
+        "ledger: appended; gives no credit under bound: unmapped outcome 'weird'; the policy maps only "
+        "productive, noop, failed, violated_policy"
     )
     assert alphas(run) == {}
 
@@ -61,7 +61,8 @@ def test_two_sessions_that_are_graded_for_one_exposure_are_said_to_be_ambiguous(
     said = last_line(run, state, *a, "two")
 
     assert said == (
-        "ledger: appended; pays nobody under bound: ambiguous (its grader also graded the same run under another name)"
+        "ledger: appended; gives no credit under bound: ambiguous (its grader also graded the same run under another "
+        "name)"
     )
     assert alphas(run) == {}
 
@@ -73,7 +74,7 @@ def test_a_grade_in_whose_place_a_persons_pays_is_said_not_to_pay(ledger: Path, 
 
     said = last_line(run, state, "--exposure-session-id", "session-a", "--grade", "1")
 
-    assert said == "ledger: appended; another grade of that session pays under bound"
+    assert said == "ledger: appended; another grade of that session counts under bound"
 
 
 def test_a_grade_at_the_seq_of_another_is_said_to_contradict_it_and_not_to_have_its_id(
@@ -88,7 +89,7 @@ def test_a_grade_at_the_seq_of_another_is_said_to_contradict_it_and_not_to_have_
     said = last_line(run, state, *a, "0.8")
 
     assert said == (
-        "ledger: already there; pays nobody under bound: conflicting (It and credit/overall seq 1 (#3) have the "
+        "ledger: already there; gives no credit under bound: conflicting (It and credit/overall seq 1 (#3) have the "
         "same `seq` but different content; it is not known which one counts)"
     )
 
@@ -100,7 +101,9 @@ def test_a_grade_in_whose_place_nobody_is_paid_is_said_so(ledger: Path, run: Run
 
     said = last_line(run, state, "--exposure-session-id", "session-a", "--grade", "1")
 
-    assert said == "ledger: appended; another grade of that session counts under bound, and pays nobody: conflicting"
+    assert (
+        said == "ledger: appended; another grade of that session counts under bound, and gives no credit: conflicting"
+    )
 
 
 def test_an_id_in_conflict_is_said_to_pay_nobody_until_it_is_settled(ledger: Path, run: Run, state: Path) -> None:
@@ -113,4 +116,4 @@ def test_an_id_in_conflict_is_said_to_pay_nobody_until_it_is_settled(ledger: Pat
     assert done.code == 3
     assert done.out == A_SAYS
     assert "rightful: ledger: exposure appended, grade conflict" in done.err.splitlines()
-    assert "It is kept in quarantine until an `event.withdrawn` settles it; a grade or an exposure" in done.err
+    assert "It stays in quarantine until an `event.withdrawn` settles it; a grade or an exposure" in done.err

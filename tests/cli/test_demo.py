@@ -93,7 +93,7 @@ def test_the_demo_takes_a_temporary_folder_and_says_where_it_is(
     [folder] = here.iterdir()
     assert done.code == 0
     assert f"worked side by side in {folder}." in done.out
-    assert done.out.endswith(f"This folder is temporary and stays until you remove it\n  rm -r {folder}\n")
+    assert done.out.endswith(f"This folder is temporary and is kept until you remove it\n  rm -r {folder}\n")
     assert "is temporary" not in run("demo", here / "named").out
 
 

@@ -59,7 +59,8 @@ def test_the_shorter_end_of_an_arm_is_enough_while_it_is_one(run: Run, filled: P
 
     assert done.code == 2
     assert done.err == (
-        "rightful: 'git.md' can mean arm lessons/git.md, arm other/git.md; nothing was explained. Name one in full.\n"
+        "rightful: 'git.md' is ambiguous: arm lessons/git.md, arm other/git.md; nothing was explained. "
+        "Type one in full.\n"
     )
     assert kind(run, "other/git.md") == ("arm", "other/git.md")
 
@@ -71,8 +72,8 @@ def test_what_can_mean_several_things_is_refused_with_how_to_say_it(run: Run, le
 
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "rightful: '1' can mean event #1, session t:1, arm 1; nothing was explained. "
-        "Say which with --event or --session or --arm.\n"
+        "rightful: '1' is ambiguous: event #1, session t:1, arm 1; nothing was explained. "
+        "Choose with --event or --session or --arm.\n"
     )
     assert kind(run, "1", "--event") == ("event", "t:1")
     assert kind(run, "1", "--session") == ("session", "t:1")
@@ -215,7 +216,7 @@ def test_a_grade_that_nobody_used_has_its_remedies_under_their_own_heading(run: 
 
     assert "Used by" not in out
     assert out.count("No exposure is recorded for t:a") == 1
-    at = out.index("What would have to be recorded; each removes the reason that is given")
+    at = out.index("What would have to be recorded; each removes the given reason")
     assert out.index("Record what t:a was shown") > at
 
 
@@ -339,6 +340,6 @@ def test_a_newest_file_rule_is_explained_over_the_log_alone(run: Run, ledger: Pa
 
     assert "in-balance" in run("explain", "t:a").out
     assert "in-balance" not in newest.out
-    assert newest.err == "rightful: note: opening balances are left out, as in an audit of a newest-file rule.\n"
+    assert newest.err == "rightful: note: opening balances are ignored, as in an audit of a newest-file rule.\n"
     document = run("explain", "x", "--policy", "historical-newest", "--json").document
     assert ([step["kind"] for step in document["steps"]], document["policy"]["balances"]) == (["credit"], [])

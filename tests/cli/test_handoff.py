@@ -204,7 +204,7 @@ def test_a_short_session_means_the_one_that_begins_so(ledger: Path, run: Run, he
     assert taken("meta", "--session", "abcd-1").stdout == b"x"
     several = run("handoff", "list", "--session", "abcd")
     assert several.code == 2
-    assert "'abcd' begins 2 sessions: claude-code:abcd-1, claude-code:abcd-2" in several.err
+    assert "'abcd' is the beginning of 2 sessions: claude-code:abcd-1, claude-code:abcd-2" in several.err
     none = run("handoff", "put", "meta", here / "meta", "--session", "zzzz")
     assert none.code == 2
     assert "no session is named 'zzzz'" in none.err

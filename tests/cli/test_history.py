@@ -76,7 +76,7 @@ def test_the_view_is_what_the_model_would_see_next(run: Run, filled: Path) -> No
         ),
         "a compaction is owed since #9 at response resp_3, by run r: an approval waits",
         "",
-        f"#4.0  {T}  compaction  [encrypted, 20 characters, stands for 3 items]",
+        f"#4.0  {T}  compaction  [encrypted, 20 characters, replaces 3 items]",
         "",
         f"#3.0  {T}  assistant, agent Triage",
         "    18 degrees.",
@@ -102,7 +102,7 @@ def test_the_whole_shows_each_item_that_ever_was_in_it_and_what_became_of_it(run
         f"#3.0  {T}  assistant, agent Triage  [cleared by #10]",
         "    18 degrees.",
         "",
-        f"#4.0  {T}  compaction  [encrypted, 20 characters, stands for 3 items, cleared by #10]",
+        f"#4.0  {T}  compaction  [encrypted, 20 characters, replaces 3 items, cleared by #10]",
         "",
         f"#5.0  {T}  user  [popped by #8]",
         "    And Rome?",
@@ -114,26 +114,23 @@ def test_each_compaction_shows_what_it_covered_and_what_stands_for_that(run: Run
     covered = chars(WHAT, CALL, OUTPUT)
 
     assert run("history", CHAT, "--diff").out.splitlines() == [
-        (
-            "history of openai-agents:chat through position 11: "
-            "what each compaction covered (-), and what stands for that (+)"
-        ),
+        ("history of openai-agents:chat through position 11: what each compaction covered (-), and its summary (+)"),
         "3 compactions; what they covered stays in the ledger",
         "",
         f"#4  {T}  compaction, mode input, response resp_2, run r, read at #3, used tokens 9",
-        f"  3 items, {covered} characters of JSON gave way to 1 item, {chars(SUM)} characters of JSON",
+        f"  3 items, {covered} characters of JSON replaced by 1 item, {chars(SUM)} characters of JSON",
         "  - #1.0  user: What is the weather?",
         "  - #2.0  tool weather (call call_1): city: Paris",
         "  - #2.1  result of call call_1: 18 C",
         "  + #4.0  compaction  [encrypted, 20 characters]",
         "",
         f"#10  {T}  compaction",
-        "  nothing gave way; 1 item, 6 characters of JSON came in",
-        "  shows nothing: all that it covers was gone already",
+        "  nothing replaced; 1 item, 6 characters of JSON added",
+        "  shows nothing: everything that it covers was already gone",
         "  + #10.0  item: late",
         "",
         f"#11  {T}  compaction",
-        "  nothing gave way; 1 item, 6 characters of JSON came in",
+        "  nothing replaced; 1 item, 6 characters of JSON added",
         "  + #11.0  item: note",
     ]
 
@@ -156,11 +153,11 @@ def test_a_history_is_shown_as_it_was_at_a_position(run: Run, filled: Path) -> N
 @pytest.mark.parametrize(
     ("at", "why"),
     [
-        ("10", "--at 10 is beyond the end of this ledger, position 9; nothing was shown."),
-        ("-1", "--at takes a position or a time, and '-1' is neither; nothing was shown. Write a position as 12, a"),
-        ("Tuesday", "--at takes a position or a time, and 'Tuesday' is neither; nothing was shown."),
+        ("10", "--at 10 is after the end of this ledger, position 9; nothing was shown."),
+        ("-1", "--at expects a position or a time, got '-1'; nothing was shown. Write a position as 12, a"),
+        ("Tuesday", "--at expects a position or a time, got 'Tuesday'; nothing was shown."),
         ("2026-08-01T10:15:00", "2026-08-01T10:15:00 has no UTC offset. Write it as 2026-08-01T10:15:00Z"),
-        ("9" * 5000, "is beyond the end of this ledger, position 9; nothing was shown."),
+        ("9" * 5000, "is after the end of this ledger, position 9; nothing was shown."),
     ],
 )
 def test_what_is_no_position_of_the_ledger_and_no_time_is_refused(run: Run, filled: Path, at: str, why: str) -> None:
@@ -177,7 +174,7 @@ def test_a_fork_that_was_withdrawn_is_no_beginning_and_one_behind_what_was_withd
     fill(filled, batch("20", user("slip"), session=LATE), withdrawn("21", "20"),
          fact("history.forked", "22", session=LATE, of=CHAT, through=1))  # fmt: skip
     lines = run("history", LATE).out.splitlines()
-    assert lines[1] == f"begun at #12 with what {CHAT} showed at #1"
+    assert lines[1] == f"forked at #12 from what {CHAT} showed at #1"
     assert lines[-2:] == [f"#1.0  {T}  user of {CHAT}", "    What is the weather?"]
 
     fill(filled, withdrawn("23", "22"))
@@ -195,9 +192,9 @@ def test_the_compaction_that_is_owed_is_one_that_was_not_withdrawn(run: Run, fil
 def test_a_fork_says_with_what_it_was_begun_and_whose_each_item_is(run: Run, filled: Path) -> None:
     lines = run("history", BRANCH).out.splitlines()
 
-    assert lines[1] == "begun at #6 with what openai-agents:chat showed at #4"
+    assert lines[1] == "forked at #6 from what openai-agents:chat showed at #4"
     assert [line for line in lines if line.startswith("#")] == [
-        f"#4.0  {T}  compaction of openai-agents:chat  [encrypted, 20 characters, stands for 3 items]",
+        f"#4.0  {T}  compaction of openai-agents:chat  [encrypted, 20 characters, replaces 3 items]",
         f"#3.0  {T}  assistant, agent Triage of openai-agents:chat",
         f"#7.0  {T}  user",
     ]
@@ -344,7 +341,7 @@ def test_of_several_linked_histories_none_is_taken_for_the_sessions(run: Run, fi
     fill(filled, linked("l", CHAT), more)
 
     names = ["openai-agents:branch", "openai-agents:chat"]
-    assert f"Its links join it with several that have one: {', '.join(names)}." in run("history", "run:1").out
+    assert f"Its links join it to several that have one: {', '.join(names)}." in run("history", "run:1").out
     assert run("history", "run:1", "--json").document["joined"] == names
 
 
@@ -361,7 +358,7 @@ def test_the_history_of_an_imported_session_is_what_was_said(run: Run, ledger: P
     )
 
     assert [line for line in run("history", "7fbe").out.splitlines() if line[:1] in {"#", " "}] == [
-        f"#4.0  {T}  user  [stands for 1 item]",
+        f"#4.0  {T}  user  [replaces 1 item]",
         "    In short: list.",
         f"#2.0  {T}  tool bash (call c)",
         "    command: ls",
@@ -380,7 +377,7 @@ def test_what_was_erased_is_said(run: Run, filled: Path, monkeypatch: pytest.Mon
             yield [row._replace(payload=None) if row.position == 1 else row for row in page]
 
     monkeypatch.setattr(Log, "of_session", erased)
-    assert "#1 says nothing here: its items were erased" in run("history", CHAT, "--full").out.splitlines()
+    assert "#1 has no effect: its items were erased" in run("history", CHAT, "--full").out.splitlines()
     assert run("history", CHAT, "--full", "--json").document["ignored"] == [
         {"position": 1, "why": "its items were erased"}
     ]

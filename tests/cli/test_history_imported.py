@@ -64,9 +64,9 @@ def test_a_claude_code_summary_stands_for_what_was_compacted_before_it(run: Run,
     assert [entry["item"]["content"][:44] for entry in one["put"]] == ["This session is being continued from a previ"]
     assert (one["put"][0]["summary"], one["put"][0]["stands_for"]) == (True, 9)
     out = run("history", "claude-code:7fbe").out
-    assert "  user  [stands for 9 items]\n    This session is being continued" in out
+    assert "  user  [replaces 9 items]\n    This session is being continued" in out
     diff = run("history", "claude-code:7fbe", "--diff").out
-    assert "gave way to 1 item, " in diff
+    assert "replaced by 1 item, " in diff
     assert "  user: This session is being continued" in diff.partition("  + ")[2]
 
 
@@ -83,10 +83,10 @@ def test_a_message_stands_only_for_a_compaction_that_put_nothing_itself(run: Run
     )
     assert heads(run, "--full") == [
         f"#1.0  {T}  user  [compacted by #2]",
-        f"#2.0  {T}  item  [stands for 1 item, shown]",
+        f"#2.0  {T}  item  [replaces 1 item, shown]",
         f"#3.0  {T}  user  [compacted by #4]",
         f"#5.0  {T}  user  [shown]",
-        f"#6.0  {T}  user  [stands for 1 item, shown]",
+        f"#6.0  {T}  user  [replaces 1 item, shown]",
         f"#7.0  {T}  user  [shown]",
     ]
 

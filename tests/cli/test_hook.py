@@ -60,7 +60,7 @@ def test_a_program_that_is_gone_never_stops_the_agent(run: Run, ledger: Path, ho
     assert (done.returncode, done.stdout) == (0, b"")
     assert status.code == 1
     assert {one["runs"] for one in status.document["events"]} == {False}
-    assert "its program is gone" in run("hook", "status", "claude-code").out
+    assert "its program is missing" in run("hook", "status", "claude-code").out
 
 
 @pytest.mark.parametrize("scope", ["user", "project", "local"])
@@ -129,7 +129,7 @@ def test_the_folder_around_a_ledger_is_refused(run: Run, ledger: Path, here: Pat
     done = run("--ledger", here, "hook", "install", "claude-code")
 
     assert done.code == 4
-    assert f"give --ledger {ledger}" in done.err
+    assert f"pass --ledger {ledger}" in done.err
     assert not (home / ".claude").exists()
 
 
@@ -246,7 +246,7 @@ def test_a_drain_that_sets_aside_says_so_and_one_that_fails_too(
     spool.keep_events([exposure("2")], 1)
     monkeypatch.setattr(Spool, "drain", full)
     done = run("ingest", "nothing")
-    assert "1 call of a hook still wait" in done.err
+    assert "1 hook call still in the spool" in done.err
     assert done.code == 0
 
 
@@ -278,9 +278,9 @@ def test_install_and_status_say_which_other_settings_have_the_hooks(run: Run, le
     named = run("hook", "status", "claude-code", "--settings", user, "--json").document["elsewhere"]
 
     assert alone == []
-    assert f"{user} (user) has hooks of ours too, which write to {ledger.parent / 'other'}" in done.err
+    assert f"{user} (user) also has rightful hooks, which write to {ledger.parent / 'other'}" in done.err
     assert "hook remove claude-code --scope user" in done.err
-    assert f"{user} (user) has hooks of ours too, which write to {ledger.parent / 'other'}" in status.out
+    assert f"{user} (user) also has rightful hooks, which write to {ledger.parent / 'other'}" in status.out
     assert [(one["scope"], one["ledgers"]) for one in named] == [("local", [str(ledger)])]
 
 
@@ -300,7 +300,7 @@ def test_status_keeps_each_fact_on_its_line_whatever_stands_in_it(run: Run, here
 
     assert "why\\nset aside" in out
     assert f"ledger         {here}/a\\nb" in out
-    assert out.count("its program is gone: '/x\\ny/rightful'") == len(EVENTS)
+    assert out.count("its program is missing: '/x\\ny/rightful'") == len(EVENTS)
     assert len(out.splitlines()) == 1 + len(EVENTS) + 4 + 1
 
 
@@ -309,7 +309,7 @@ def test_a_pipe_or_a_device_is_no_settings_file(run: Run, ledger: Path, here: Pa
     for name in ("pipe", "/dev/zero"):
         for action in ("install", "remove", "status"):
             done = run("hook", action, "claude-code", "--settings", name)
-            assert (done.code, "no regular file" in done.err) == (2, True)
+            assert (done.code, "not a regular file" in done.err) == (2, True)
 
 
 def test_status_says_that_all_hooks_are_disabled(run: Run, ledger: Path, home: Path) -> None:
@@ -319,7 +319,7 @@ def test_status_says_that_all_hooks_are_disabled(run: Run, ledger: Path, home: P
 
     assert run("hook", "status", "claude-code", "--json").document["disabled"] is True
     done = run("hook", "status", "claude-code")
-    assert (done.code, "no hooks" in done.out) == (1, True)
+    assert (done.code, "disables all hooks" in done.out) == (1, True)
 
 
 YOUNG = "PostToolUseFailure"
@@ -345,7 +345,7 @@ def test_an_event_that_would_break_an_older_agents_settings_is_left_out(
     done = run("hook", "install", "claude-code")
 
     assert (YOUNG in commands(home / ".claude" / "settings.json")) == taken
-    assert (f"{YOUNG} was left out" in done.err) == (not taken)
+    assert (f"{YOUNG} was not installed" in done.err) == (not taken)
 
 
 def test_an_event_that_was_left_out_can_be_asked_for_and_then_stays(run: Run, ledger: Path, home: Path) -> None:

@@ -296,4 +296,4 @@ def test_a_drain_that_fails_is_a_note_and_no_reason_to_stop_the_command(
         done = run("ingest", here / "nothing")
 
     assert (done.code, done.out.count("Traceback")) == (0, 0)
-    assert "1 call of a hook still wait in the spool" in done.err
+    assert "1 hook call still in the spool" in done.err

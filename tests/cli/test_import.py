@@ -295,7 +295,7 @@ def test_standard_input_can_be_named_once(ledger: Path, run: Run) -> None:
 
     assert (done.code, done.err) == (
         2,
-        "rightful: stdin can be read once; nothing was imported. Name `-` once.\n",
+        "rightful: stdin can be read only once; nothing was imported. Pass `-` once.\n",
     )
 
 

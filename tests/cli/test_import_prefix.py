@@ -50,9 +50,9 @@ def test_an_import_with_a_prefix_takes_nothing_back_of_one_without(ledger: Path,
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (("codex", "x.jsonl", "--session-prefix", "a/"), "--session-prefix is for openai-agents, and KIND is codex"),
-        (("openai-agents", "x.db", "--session-prefix", ""), "--session-prefix '' cannot begin a session's name"),
-        (("openai-agents", "x.db", "--session-prefix", "a\nb"), "cannot begin a session's name"),
+        (("codex", "x.jsonl", "--session-prefix", "a/"), "--session-prefix is only for openai-agents, got KIND codex"),
+        (("openai-agents", "x.db", "--session-prefix", ""), "--session-prefix '' is not valid in a session name"),
+        (("openai-agents", "x.db", "--session-prefix", "a\nb"), "is not valid in a session name"),
     ],
 )
 def test_a_wrong_prefix_is_refused(ledger: Path, run: Run, words: tuple[str, ...], what: str) -> None:

@@ -317,7 +317,7 @@ def test_ctrl_c_ends_it_with_a_sentence_and_keeps_what_was_acknowledged(ledger: 
 
     assert process.returncode == 130
     assert json.loads(acknowledged + out)["counts"] == {"appended": 1}
-    assert err.decode().startswith("rightful: interrupted; what was acknowledged is written")
+    assert err.decode().startswith("rightful: interrupted. Acknowledged events are written")
     assert b"Traceback" not in err
     assert len(rows(ledger)) == 1
 

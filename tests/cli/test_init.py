@@ -16,7 +16,7 @@ from rightful.storage.environment import store_files
 def test_a_ledger_is_made_in_the_working_folder(run: Run, here: Path) -> None:
     done = run("init")
 
-    assert (done.code, done.out, done.err) == (0, f"{here / '.rightful'} is a ledger now.\n", "")
+    assert (done.code, done.out, done.err) == (0, f"Created the ledger {here / '.rightful'}.\n", "")
     with rightful.open(here / ".rightful") as ledger:
         assert ledger.log.head() == 0
     assert stat.S_IMODE((here / ".rightful").stat().st_mode) == 0o700
@@ -28,7 +28,7 @@ def test_making_it_again_changes_nothing(run: Run, ledger: Path) -> None:
         own = opened.id
 
     done = run("init")
-    assert (done.code, done.out) == (0, f"{ledger} is a ledger already, with 1 event; nothing was changed.\n")
+    assert (done.code, done.out) == (0, f"{ledger} is already a ledger, with 1 event; nothing was changed.\n")
     assert run("init", "--json").document == {"path": str(ledger), "id": own, "created": False}
 
 
@@ -76,7 +76,7 @@ def test_a_folder_that_holds_other_things_is_not_made_a_ledger(run: Run, here: P
 
     assert done.code == 2
     assert done.err == (
-        "rightful: project holds other things; nothing was made. Name one of its own: project/.rightful\n"
+        "rightful: project is not empty; nothing was created. Name an own folder, such as project/.rightful\n"
     )
     assert [entry.name for entry in (here / "project").iterdir()] == ["code.py"]
 
@@ -121,7 +121,7 @@ def test_a_file_is_refused_and_stays_as_it_is(run: Run, here: Path) -> None:
 
     assert (done.code, done.err) == (
         2,
-        "rightful: file is a file, and it stays as it is; nothing was made. Name a folder that is new or empty.\n",
+        "rightful: file is a file; it was not changed and nothing was created. Name a new or empty folder.\n",
     )
     assert (here / "file").read_text() == "precious"
 

@@ -36,16 +36,14 @@ def test_what_is_bound_leads_to_what_was_said(here: Path, run: Run, ledger: Path
     assert run("locate", session, "--root", here / "a b", "--bind").code == 0
 
     before = run("transcript", session)
-    at = before.out.splitlines().index(f"bound to {path} (native-id), not imported; this imports it:")
+    at = before.out.splitlines().index(f"bound to {path} (native-id), not imported; import it with:")
     assert before.out.splitlines()[at + 1] == f"rightful import claude-code '{path}'"
     run("import", "claude-code", path)
     after = run("transcript", session).out.splitlines()
-    at = after.index(f"bound to {path} (native-id), imported as claude-code:{A}; this shows it:")
+    at = after.index(f"bound to {path} (native-id), imported as claude-code:{A}; show it with:")
     assert after[at + 1] == f"rightful transcript claude-code:{A}"
     path.unlink()
-    assert (
-        f"bound to {path} (native-id), which is no transcript that can be read here" in run("transcript", session).out
-    )
+    assert f"bound to {path} (native-id), which cannot be read as a transcript here" in run("transcript", session).out
 
 
 def test_who_names_no_session_is_told_where_to_look(run: Run, ledger: Path) -> None:
@@ -97,7 +95,7 @@ def test_a_file_without_session_records_is_refused_where_it_looks_like_something
     for path, kind in ((write.codex(here / "c", A, AT), "codex"), (write.claude(here / "c", A, AT), "claude-code")):
         done = run("locate", "--missing", path, "--root", here / "c")
         assert (done.code, done.out) == (2, "")
-        assert f"holds no session records: it looks like a file of the kind {kind}; nothing was searched" in done.err
+        assert f"contains no session records, it looks like a file of the kind {kind}; nothing was searched" in done.err
 
 
 def test_nothing_found_is_no_and_says_so(here: Path, run: Run) -> None:
@@ -165,7 +163,7 @@ def test_all_records_with_an_owner_is_yes(here: Path, run: Run) -> None:
     done = run("locate", "--missing", path, "--root", here / "c", "--write-back")
     assert done.code == 0
     assert "1 record, 1 of them without their transcript, 1 of those with an owner." in done.out
-    assert "Written back: 1 record. The file of before is" in done.out
+    assert "Written back: 1 record. The previous file is kept as" in done.out
     assert json.loads(path.read_text())["trajectory_path"] == str(found)
 
 
@@ -206,7 +204,7 @@ def test_a_session_that_writes_into_the_ledger_itself_has_no_file_to_seek(run: R
 
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "rightful: openai-agents:chat has no file of a tool: what it said stands in this ledger, and nothing was "
-        "searched. `rightful transcript` and `rightful history` show it.\n"
+        "rightful: openai-agents:chat has no transcript file: its entries are recorded in this ledger, and nothing was "
+        "searched. `rightful transcript` and `rightful history` show them.\n"
     )
     assert "no session is named 'openai-agents:other'" in run("locate", "openai-agents:other").err

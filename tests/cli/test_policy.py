@@ -110,7 +110,7 @@ def test_every_field_and_value_has_a_meaning() -> None:
         (["show", "--decay", "events"], "bound, decay events: decay `events` depends on the order of the log"),
         (["diff", "bound", '{"join":"x"}'], "OTHER: Invalid"),
         (["hash", "--without-session", "nobody"], "Expected a session `namespace:value`"),
-        (["aliases", "--force"], "--force is for --out FILE"),
+        (["aliases", "--force"], "--force needs --out FILE"),
     ],
 )
 def test_what_is_no_policy_is_said_where_it_stands(run: Run, ledger: Path, words: list[str], said: str) -> None:
@@ -174,7 +174,7 @@ def test_out_replaces_nothing_unless_it_may(run: Run, here: Path) -> None:
 
     done = run("policy", "aliases", "--out", "mine.json")
     assert (done.code, done.out, (here / "mine.json").read_text()) == (2, "", "precious")
-    assert "is there already; nothing was written" in done.err
+    assert "already exists; nothing was written" in done.err
 
     assert run("policy", "aliases", "--out", "mine.json", "--force").code == 0
     assert json.loads((here / "mine.json").read_text())["arm_aliases"] == {REL: ABS}
@@ -189,7 +189,7 @@ def test_a_file_that_comes_in_between_stays(run: Run, here: Path, monkeypatch: p
     done = run("policy", "aliases", "--out", "mine.json")
 
     assert (done.code, (here / "mine.json").read_text()) == (2, "precious")
-    assert "is there already" in done.err
+    assert "already exists" in done.err
     assert sorted(path.name for path in here.iterdir()) == [".rightful", "mine.json"]
 
 
@@ -233,7 +233,7 @@ def test_nothing_to_propose_writes_nothing(run: Run, ledger: Path, here: Path) -
     done = run("policy", "aliases", "--out", "mine.json")
 
     assert (done.code, done.out) == (0, "No arm was found under a second name, so no alias is proposed.\n")
-    said = "rightful: note: there is nothing to propose; nothing was written to {}.\n"
+    said = "rightful: note: there is no alias to propose; nothing was written to {}.\n"
     assert done.err == said.format("mine.json")
     assert run("policy", "aliases", "--json", "--out", "/nowhere/x").err == said.format("/nowhere/x")
     assert not (here / "mine.json").exists()

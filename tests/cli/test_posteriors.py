@@ -68,7 +68,7 @@ def test_people_read_first_what_happened_to_the_grades(run: Run, ledger: Path) -
 
 
 def test_an_empty_ledger_says_that_nothing_was_graded(run: Run, ledger: Path) -> None:
-    assert run("posteriors").out.startswith("No grades yet; every arm without an opening balance stands at its prior.")
+    assert run("posteriors").out.startswith("No grades yet; every arm without an opening balance has its prior.")
     document = run("posteriors", "--json").document
     assert (document["arms"], document["decay_at"]) == ({}, None)
 
@@ -80,7 +80,7 @@ def test_where_the_policy_leaves_all_graders_out_it_does_not_say_that_there_are_
 
     out = run("posteriors", "--policy", '{"graders": ["human/overall"]}').out
 
-    assert out.startswith("No grade that this policy pays from, of 2; every arm without an opening balance")
+    assert out.startswith("None of 2 grades counts under this policy; every arm without an opening balance")
 
 
 def test_a_single_grade_is_spoken_of_in_the_singular(run: Run, ledger: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_single_grade_is_spoken_of_in_the_singular(run: Run, ledger: Path) -> 
 
 def test_a_time_before_the_first_row_is_said_to_be_one_of_recording(run: Run, ledger: Path) -> None:
     fill(ledger)
-    sentence = "Nothing had been recorded by then; --as-of is the time of recording, not that of an event."
+    sentence = "Nothing had been recorded by then; --as-of is a time of recording, not the time of an event."
 
     assert run("posteriors", "--as-of", "2026-08-01T10:15:00Z").out.startswith(sentence)
     assert run("posteriors", "--as-of", "2026-08-01T10:15:00Z", "--json").err == f"rightful: note: {sentence}\n"
@@ -130,9 +130,9 @@ def test_a_decay_to_a_time_long_after_all_evidence_is_noted(run: Run, ledger: Pa
 
     assert done.code == 0
     assert done.err == (
-        "rightful: note: evidence is decayed as of 1970-02-20T00:00:00Z, the latest time of any row, and the newest "
-        "exposure is of 1970-01-01T00:00:00Z, 7 half-lives before: next to nothing is left of it. Give --decay-at to "
-        "ask for another time.\n"
+        "rightful: note: evidence is decayed as of 1970-02-20T00:00:00Z, the latest time of any row. The newest "
+        "exposure is from 1970-01-01T00:00:00Z, 7 half-lives earlier, so almost none of its evidence is left. "
+        "Use --decay-at to choose another time.\n"
     )
 
 
@@ -167,10 +167,10 @@ def test_none_of_one_grade_is_credited(run: Run, ledger: Path, events: int, said
 @pytest.mark.parametrize(
     ("words", "note"),
     [
-        (["posteriors", "--decay-at", "2026-08-08T10:11:00Z"], "--decay-at changes nothing here"),
-        (["audit", "--decay-at", "2026-08-08T10:11:00Z"], "--decay-at changes nothing here"),
-        (["posteriors", "--contexts", "--as-of", "1"], "--contexts has nothing to show"),
-        (["posteriors", "--contexts", "--json"], "--contexts changes nothing beside --json"),
+        (["posteriors", "--decay-at", "2026-08-08T10:11:00Z"], "--decay-at has no effect"),
+        (["audit", "--decay-at", "2026-08-08T10:11:00Z"], "--decay-at has no effect"),
+        (["posteriors", "--contexts", "--as-of", "1"], "--contexts has no effect: no credited exposure"),
+        (["posteriors", "--contexts", "--json"], "--contexts has no effect with --json"),
     ],
 )
 def test_an_option_without_effect_is_said_to_have_none(run: Run, ledger: Path, words: list[str], note: str) -> None:
@@ -243,10 +243,10 @@ def test_a_policy_comes_by_name_as_json_or_from_a_file(run: Run, ledger: Path, h
         (["--policy", '{"joint": 1}'], "unknown field `joint`"),
         (["--policy", '{"join": "nearest"}'], "'nearest'; there are `bound`, `newest` - at `$.join`"),
         (["--as-of", "5"], "position 5 is not in this ledger, which ends at 4"),
-        (["--as-of", "soon"], "--as-of takes a position or a time, and 'soon' is neither"),
-        (["--as-of", "-1"], "--as-of takes a position or a time, and '-1' is neither"),
+        (["--as-of", "soon"], "--as-of expects a position or a time, got 'soon'"),
+        (["--as-of", "-1"], "--as-of expects a position or a time, got '-1'"),
         (["--as-of", "2026-08-01T10:15:00"], "has no UTC offset. Write it as 2026-08-01T10:15:00Z"),
-        (["--decay-at", " "], "an empty time was given"),
+        (["--decay-at", " "], "--decay-at is empty"),
     ],
 )
 def test_wrong_usage_is_a_sentence_and_exit_2(

@@ -47,7 +47,7 @@ def test_the_first_line_says_which_rule_really_ran(run: Run, here: Path) -> None
     assert done.code == 0
     assert done.out.splitlines()[:2] == [
         "`historical-newest` fits: 1 of 1 arms bit for bit.",
-        "The log lacks nothing that the file holds.",
+        "The log lacks nothing that the file contains.",
     ]
 
 
@@ -78,7 +78,7 @@ def test_rules_that_the_log_cannot_tell_apart_are_all_named(run: Run, here: Path
     done = run("audit", "--recorded", state(here / "bound.json", a=(1.75, 1.25, 1), b=(1.25, 1.75, 1)))
 
     assert (done.code, done.out.splitlines()[0]) == (
-        0, "`bound` and `gptme` fit alike, and the log cannot tell them apart: 2 of 2 arms bit for bit.",
+        0, "`bound` and `gptme` fit equally well, and the log cannot distinguish them: 2 of 2 arms bit for bit.",
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def test_where_nothing_fits_the_nearest_rule_and_what_the_log_lacks_are_said(run
     assert done.code == 1
     assert done.out.splitlines()[:2] == [
         (
-            "Nothing fits; the nearest are `bound` and `gptme`, equally near: 3 of 3 arms do not agree; "
+            "No rule fits; the nearest are `bound` and `gptme`, equally near: 3 of 3 arms differ; "
             "alpha is off by a weight of up to 2."
         ),
         "The log lacks about 3 credits of 2 arms. The log has about 1 credit of 1 arm that the file lost.",
@@ -112,9 +112,7 @@ def test_how_far_off_the_nearest_is_has_its_unit(
 ) -> None:
     done = run("audit", "--recorded", state(here / "odd.json", b=belief))
 
-    assert done.out.splitlines()[0] == (
-        f"Nothing fits; the nearest is `historical-newest`: 1 of 1 arms do not agree; {off}."
-    )
+    assert done.out.splitlines()[0] == (f"No rule fits; the nearest is `historical-newest`: 1 of 1 arms differ; {off}.")
 
 
 def test_rules_that_are_equally_near_are_named_and_many_of_them_counted(run: Run, here: Path, ledger: Path) -> None:
@@ -127,7 +125,7 @@ def test_rules_that_are_equally_near_are_named_and_many_of_them_counted(run: Run
     three = run("audit", "--recorded", path).out.splitlines()[0]
     four = run("audit", "--recorded", path, "--without-grader", "x/y").out.splitlines()[0]
 
-    nearest = "Nothing fits; the nearest are"
+    nearest = "No rule fits; the nearest are"
     assert three.startswith(f"{nearest} `bound`, `historical-newest` and `gptme`, equally near: 1 of 1 arms")
     assert four.startswith(
         f"{nearest} `bound, without grader x/y`, `bound`, `historical-newest` and 1 more, equally near: 1 of 1 arms"
@@ -158,8 +156,8 @@ def test_a_file_of_before_the_log_tells_nothing_of_its_rule(run: Run, here: Path
         1,
         [
             (
-                "It cannot be told which rule wrote the file: the log holds no grade up to its time, "
-                "2026-07-01T10:15:00Z. So all rules say the same."
+                "It cannot be determined which rule wrote the file: the log contains no grade up to its time, "
+                "2026-07-01T10:15:00Z, so all rules give the same result."
             ),
             "The log lacks about 1 credit of 1 arm.",
         ],
@@ -167,8 +165,8 @@ def test_a_file_of_before_the_log_tells_nothing_of_its_rule(run: Run, here: Path
     assert (of_models.code, of_models.out.splitlines()[0]) == (
         1,
         (
-            "It cannot be told which rule wrote the file: the log credits no arm that belongs into such a file. So all "
-            "rules say the same."
+            "It cannot be determined which rule wrote the file: the log credits no arm of such a file, so all rules "
+            "give the same result."
         ),
     )
     assert "2 arms of the log belong to another tool's file and were skipped" in of_models.err
@@ -222,7 +220,7 @@ def test_a_file_that_is_not_there_or_no_state_is_wrong_usage(run: Run, here: Pat
 def test_a_file_without_a_belief_tells_nothing(run: Run, here: Path) -> None:
     done = run("audit", "--recorded", state(here / "empty.json"))
 
-    assert (done.code, done.out) == (1, "The file holds no belief; nothing can be told of it.\n")
+    assert (done.code, done.out) == (1, "The file contains no beliefs, so no rule can be identified.\n")
 
 
 @pytest.mark.usefixtures("told")

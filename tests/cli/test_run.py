@@ -70,7 +70,7 @@ def test_quiet_leaves_the_notes_out(place: Place) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--", "no-such-program"), 127, "there is no such program; nothing was started or recorded"),
+        (("--", "no-such-program"), 127, "program not found; nothing was started or recorded"),
         (("--", "./no-such-file"), 127, "could not be started: No such file"),
         (("--", "./plain"), 126, "could not be started: Permission denied"),
     ],
@@ -90,12 +90,12 @@ def test_a_command_that_cannot_be_started_ends_as_in_a_shell(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("true",), "Give it behind `--`"),
-        (("--",), "Give it behind `--`"),
-        (("--worktree", "true"), "Give it behind `--`"),
+        (("true",), "Put it after `--`"),
+        (("--",), "Put it after `--`"),
+        (("--worktree", "true"), "Put it after `--`"),
         (("--json", "--", "true"), "Use --report FILE instead"),
-        (("--cwd", "gone", "--", "true"), "is no folder"),
-        (("--session", "run:unknown", "--", "true"), "can be no session's name"),
+        (("--cwd", "gone", "--", "true"), "is not a folder"),
+        (("--session", "run:unknown", "--", "true"), "is not a valid session name"),
         (("--worktree", "--", "true"), "needs a git repository"),
     ],
 )
@@ -149,7 +149,7 @@ def test_a_name_that_a_run_had_is_refused_and_the_second_starts_nothing(place: P
 
     assert (first.code, first.report["session"]) == (0, "workspace:41c2@2026-08-01")
     assert (second.code, second.report) == (3, {})
-    assert "another one of that name could not be told from it" in second.err
+    assert "a second one could not be distinguished from it" in second.err
     assert not (tmp_path / "ran").exists()
     assert list((place.root / "temp").iterdir()) == []
     assert len(place.events("session.started")) == 1
@@ -268,7 +268,7 @@ def test_what_cannot_be_right_is_said_before_anything_starts(place: Place, tmp_p
 
     done = place.run("--harness", "foo", "--", "true")
     assert done.code == 0
-    assert "foo is no tool that is known here (claude-code, codex, copilot, gptme, grok); it is recorded" in done.err
+    assert "foo is not a known agent tool (claude-code, codex, copilot, gptme, grok); it is recorded" in done.err
 
 
 def test_a_run_alone_is_told_its_name_and_at_the_end_why_no_transcript_is_bound(place: Place) -> None:
@@ -281,7 +281,7 @@ def test_a_run_alone_is_told_its_name_and_at_the_end_why_no_transcript_is_bound(
 
     script = f'"{sys.executable}" -m rightful run -- true'
     beside = place.run("--quiet", "--", "sh", "-c", script)
-    assert "not kept apart from other sessions: ports" in beside.err
+    assert "not isolated from other sessions: ports" in beside.err
 
 
 def test_calls_of_a_hook_that_wait_in_the_private_folder_are_written_before_it_goes(place: Place) -> None:

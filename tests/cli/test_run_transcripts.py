@@ -27,7 +27,7 @@ def test_claude_code_is_given_an_id_and_its_transcript_is_bound_by_it(place: Pla
     assert (bound.evidence, bound.session) == ("native-id", done.report["session"])
     assert done.report["transcript"]["uri"] == native.as_uri()
     assert done.err.endswith(
-        f"note: its transcript is bound, not imported; this imports it: rightful import claude-code {native}\n"
+        f"note: its transcript is bound but not imported; import it with: rightful import claude-code {native}\n"
     )
     assert "import" not in place.run("--quiet", "--", "claude").err
 

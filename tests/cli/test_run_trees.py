@@ -174,14 +174,14 @@ def test_the_callers_index_does_not_leak_into_the_session(place: Place, tmp_path
     assert len(done.report["commits"]) == 1
     assert set(told(tmp_path / "told")["env"]) & set(leaks) == set()
     assert not (tmp_path / "index").exists()
-    assert "not handed on to the command: GIT_DIR, GIT_WORK_TREE, GIT_INDEX_FILE" in done.err
+    assert "not passed to the command: GIT_DIR, GIT_WORK_TREE, GIT_INDEX_FILE" in done.err
 
 
 def test_uncommitted_changes_that_are_not_in_the_work_tree_are_told(place: Place) -> None:
     place.repository()
     (place.project / "a.txt").write_text("two\n")
 
-    assert "1 change that you have not committed is not in there" in place.run("--worktree", "--", "true").err
+    assert "1 uncommitted change is not in that work tree" in place.run("--worktree", "--", "true").err
 
 
 def test_commits_in_the_shared_checkout_are_the_runs_when_it_was_alone(place: Place) -> None:

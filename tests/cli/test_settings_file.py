@@ -214,7 +214,7 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in (tmp_path / "pipe", "/dev/zero", tmp_path / "folder"):
-        with pytest.raises(UsageError, match="no regular file"):
+        with pytest.raises(UsageError, match="not a regular file"):
             Settings(str(name))
     path = file(tmp_path, USED)
     os.mkfifo(backup_of(path))

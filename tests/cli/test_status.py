@@ -66,7 +66,7 @@ def test_people_get_words_and_units(run: Run, ledger: Path) -> None:
     assert lines["ledger"] == str(ledger)
     assert lines["events"] == "3"
     assert lines["last recorded"] == "2026-07-31 12:13:20+00:00"
-    assert lines["projected"] == "2 of 3 (the next question folds the rest)"
+    assert lines["projected"] == "2 of 3 (the next query folds the rest)"
     assert lines["on disk"].endswith("MiB")  # 2 of the journal, which is allocated in full
     assert lines["also open in"] == "no other process"
 
@@ -230,7 +230,7 @@ def test_a_plain_status_does_not_fold_for_long(run: Run, ledger: Path) -> None:
         assert run("status", "--json").document["coverage"] == asked["coverage"]
 
     assert (plain["coverage"], plain["events"]) == (None, 21)
-    assert plain["why_no_coverage"].startswith("21 rows are not folded yet, so coverage is left out. ")
+    assert plain["why_no_coverage"].startswith("21 rows are not folded yet. ")
     assert len(asked["coverage"]) == 2
 
 
@@ -269,14 +269,14 @@ def test_what_a_hook_could_not_write_is_told_in_one_line_and_what_it_set_aside_f
 
     spool.keep_events([exposed("t:w", "x")], 1)
     assert run("status", "--json").document["spool"] == {"waiting": 1, "aside": 0}
-    assert "hook's spool   1 call waits; `rightful hook status claude-code` says more" in run("status").out
+    assert "hook's spool   1 call waits; `rightful hook status claude-code` shows details" in run("status").out
     assert run("status", "--check").code == 0
 
     spool.keep_events([exposed("t:v", "x")], 2)
     spool.set_aside(b"?", "no JSON", 3)
     done = run("status", "--check")
     assert (done.code, "No warnings." in done.out) == (1, False)
-    assert "2 calls wait and 1 input set aside; `rightful hook status claude-code` says more" in done.out
+    assert "2 calls wait and 1 input set aside; `rightful hook status claude-code` shows details" in done.out
     assert run("status", "--json").document["spool"] == {"waiting": 2, "aside": 1}
     assert run("status").code == 0
 

@@ -31,7 +31,7 @@ def test_a_closed_stdin_is_told_to_who_reads_it(ledger: Path, words: str) -> Non
     done = shell(f"rightful {words} <&-")
 
     assert done.returncode == 2
-    assert done.stderr == "rightful: stdin is closed; nothing was read. Name a file, or give it on stdin.\n"
+    assert done.stderr == "rightful: stdin is closed; nothing was read. Name a file, or open stdin.\n"
 
 
 def test_a_closed_stdin_is_nothing_to_who_does_not_read_it(ledger: Path, here: Path) -> None:
@@ -116,7 +116,7 @@ def test_ctrl_c_while_modules_load_is_said_and_a_second_one_changes_nothing(ledg
     done = python(LOADING.format(module=module))
 
     assert done.returncode == cli.INTERRUPTED
-    assert done.stderr.startswith("rightful: interrupted; what was acknowledged is written")
+    assert done.stderr.startswith("rightful: interrupted. Acknowledged events are written")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -136,13 +136,13 @@ def test_what_was_taken_back_and_what_a_compaction_covers_is_said(run: Run, ledg
     )
     lines = run("transcript", "t:a").out.splitlines()
 
-    assert [line for line in lines if line.endswith("[taken back]")] == [
-        "#2  2026-08-01 10:15:00Z  user  [taken back]",
-        "#3  2026-08-01 10:15:00Z  user  [taken back]",
+    assert [line for line in lines if line.endswith("[undone]")] == [
+        "#2  2026-08-01 10:15:00Z  user  [undone]",
+        "#3  2026-08-01 10:15:00Z  user  [undone]",
     ]
-    assert [line for line in lines if line.startswith("  taken back: ")] == [
-        "  taken back: #2 to #3",
-        "  taken back: 2 items or ranges not in the history that is recorded here",
+    assert [line for line in lines if line.startswith("  undoes: ")] == [
+        "  undoes: #2 to #3",
+        "  undoes: 2 items or ranges not in the history that is recorded here",
     ]
     assert lines[lines.index("  covers: #1") + 1 :] == [
         "    In short.",
@@ -210,17 +210,17 @@ def test_a_fork_an_owed_compaction_and_who_spoke_are_said(run: Run, ledger: Path
     lines = run("transcript", "t:a").out.splitlines()
 
     assert [line.split("Z  ", 1)[1] for line in lines if line.startswith("#")] == [
-        "history begun with what t:b showed at #1: that stands there",
+        "history forked from what t:b showed at #1: which is recorded there",
         "user",
         "thought, agent Triage  [encrypted]",
         "tool ls (call c), agent Triage",
         "assistant, agent Triage",
         "compaction owed at response resp_1: an approval waits",
-        "history compacted: what stands above stays here, though the model saw less",
+        "history compacted: the entries above are kept here, though the model saw less",
         "compaction owed",
     ]
-    assert "  covers: #3.0, and 1 item of the history that it was begun with" in lines
-    assert lines[lines.index("  covers: #3.0, and 1 item of the history that it was begun with") + 1] == (
+    assert "  covers: #3.0, and 1 item of the history that it was forked from" in lines
+    assert lines[lines.index("  covers: #3.0, and 1 item of the history that it was forked from") + 1] == (
         "    assistant: yes"
     )
 
@@ -238,7 +238,7 @@ def test_the_items_of_one_batch_are_told_apart_as_in_the_history(run: Run, ledge
     lines = run("transcript", "t:a").out.splitlines()
 
     assert [line.split()[0] for line in lines if line.startswith("#")] == ["#1.0", "#1.1", "#1.2", "#1.3", "#2", "#3"]
-    assert {"  taken back: #1.1 to #1.2", "  covers: #1.0", "  result #1.4"} <= set(lines)
+    assert {"  undoes: #1.1 to #1.2", "  covers: #1.0", "  result #1.4"} <= set(lines)
     by_kind = {one["kind"]: one for one in run("transcript", "t:a", "--json").document["entries"]}
     assert by_kind["history_popped"]["covered"] == [[1, 1]]
     assert by_kind["history_popped"]["covered_places"] == [[1, 2]]
@@ -254,5 +254,5 @@ def test_what_is_no_item_of_a_batch_is_called_by_its_position_alone(run: Run, le
     lines = run("transcript", "t:a").out.splitlines()
 
     assert [line.split()[0] for line in lines if line.startswith("#")] == ["#1", "#2"]
-    assert "  taken back: #1" in lines
+    assert "  undoes: #1" in lines
     assert all("covered_places" not in one for one in run("transcript", "t:a", "--json").document["entries"])

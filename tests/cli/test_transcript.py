@@ -138,9 +138,9 @@ def test_a_row_in_quarantine_is_marked_in_words_and_shown_on_demand(run: Run, le
 def test_revisions_are_shown_where_they_are_asked_for(run: Run, ledger: Path) -> None:
     fill(ledger, said("1", "on"), said("1", "one more"), said("2", "only once"))
 
-    assert "told by 2 rows" not in run("transcript", "t:a").out
+    assert "from 2 rows" not in run("transcript", "t:a").out
     lines = run("transcript", "t:a", "--revisions").out.splitlines()
-    at = lines.index("  told by 2 rows:")
+    at = lines.index("  from 2 rows:")
     assert lines[at + 1].endswith("hook: appended")
     assert lines[at + 3] == "    content: on"
     assert lines[-1] == "    only once"
@@ -270,14 +270,14 @@ def test_whose_records_are_shown_is_said(run: Run, ledger: Path) -> None:
     fill(ledger, said("1", "hi"), fact("session.linked", "2", **link), fact("session.linked", "3", **sub))
     out = run("transcript", "t:w").out
 
-    assert "Nothing was said under this name itself; what was is of t:a, by its links." in out
+    assert "Nothing is recorded under this name itself; shown is t:a, by its links." in out
     assert "#1  2026-08-01 10:15:00Z  user" in out
     assert "subagents, each with a transcript of its own: t:sub" in out
 
     resumed = {"session": "t:w", "other": "t:b", "as": "resume", "evidence": "native-id"}
     fill(ledger, said("4", "again") | {"session": "t:b"}, fact("session.linked", "5", **resumed))
     out = run("transcript", "t:w").out
-    assert "what was is of t:a, t:b, by its links." in out
+    assert "shown is t:a, t:b, by its links." in out
     assert all(f"2026-08-01 10:15:00Z  {name}  user" in out for name in ("t:a", "t:b"))
 
 
@@ -298,7 +298,7 @@ def test_another_producers_history_that_is_left_out_is_said(run: Run, ledger: Pa
     items = {"items": [{"role": "user", "content": "hi"}]}
     fill(ledger, said("1", "hi"), fact("history.appended", "2", producer="agents", **items))
 
-    assert "left out: 1 item of the history that agents wrote" in run("transcript", "t:a").out
+    assert "omitted: 1 item of the history that agents wrote" in run("transcript", "t:a").out
 
 
 def test_arguments_of_several_lines_are_laid_out(run: Run, ledger: Path) -> None:

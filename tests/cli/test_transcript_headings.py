@@ -87,10 +87,10 @@ def test_a_transcript_that_is_bound_and_not_imported_is_said_with_the_command(
 
     for name in ("t:w", f"codex:{native}"):
         lines = run("transcript", name).out.splitlines()
-        assert "unknown: its transcript is bound, and nothing of that stands under this name" in lines
-        assert f"bound to {file} (cwd-window), not imported; this imports it:" in lines
+        assert "unknown: its transcript is bound but not imported under this name" in lines
+        assert f"bound to {file} (cwd-window), not imported; import it with:" in lines
         assert f"rightful import codex '{file}'" in lines
-        assert "Nothing that was said or done is recorded of it." not in lines
+        assert "No entry is recorded for this session." not in lines
     assert run("import", "codex", str(file)).code == 0
     assert "    Fix the path bug" in run("transcript", "t:w").out.splitlines()
 

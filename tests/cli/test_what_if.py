@@ -125,16 +125,16 @@ def test_in_an_audit_they_change_what_is_audited(run: Run) -> None:
         (["--decay", "time:0"], "bound, decay time:0: "),
         (["--decay", "session:1.5"], "bound, decay session:1.5: "),
         (["--decay", "session:nan"], "bound, decay session:nan: "),
-        (["--decay", "session:much"], "--decay takes none, time:SECONDS"),
-        (["--decay", "time:7y"], "--decay takes none, time:SECONDS"),
-        (["--decay", "none:1"], "--decay takes none, time:SECONDS"),
-        (["--decay", ""], "--decay takes none, time:SECONDS"),
+        (["--decay", "session:much"], "--decay expects none, time:SECONDS"),
+        (["--decay", "time:7y"], "--decay expects none, time:SECONDS"),
+        (["--decay", "none:1"], "--decay expects none, time:SECONDS"),
+        (["--decay", ""], "--decay expects none, time:SECONDS"),
         (["--grader", "judge"], "bound, paid by judge: Expected `producer/rubric`"),
         (["--without-session", "nobody"], "no session is named 'nobody'"),
-        (["--arm-alias", "y"], "--arm-alias takes ALIAS=ARM, and 'y' is none"),
+        (["--arm-alias", "y"], "--arm-alias expects ALIAS=ARM, got 'y'"),
         (
             ["--arm-alias", "y==x"],
-            "--arm-alias takes ALIAS=ARM, and 'y==x' is none; nothing was computed. Write a = in",
+            "--arm-alias expects ALIAS=ARM, got 'y==x'; nothing was computed. Write a = in",
         ),
         (
             ["--grader", "judge/\noverall"],
@@ -144,9 +144,9 @@ def test_in_an_audit_they_change_what_is_audited(run: Run) -> None:
             ["--without-grader", "a/\x1b"],
             "Expected a grader without control characters, got 'a/\\x1b' - at `$.without_graders[0]`",
         ),
-        (["--arm-alias", "y="], "--arm-alias takes ALIAS=ARM"),
+        (["--arm-alias", "y="], "--arm-alias expects ALIAS=ARM"),
         (["--arm-alias", "y=x", "--arm-alias", "x=z"], "which is itself an alias"),
-        (["--balances", "none", "--balances", "a"], "--balances takes `none` alone, or sources"),
+        (["--balances", "none", "--balances", "a"], "--balances expects `none` or sources, got both"),
         (["--join", "odd"], "invalid choice: 'odd'"),
     ],
 )
@@ -161,11 +161,11 @@ def test_nonsense_is_refused_with_a_sentence(run: Run, words: list[str], said: s
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--without-grader", "humn/*"], "--without-grader humn/*: no grade is by such a grader in this ledger."),
-        (["--grader", "judge/*", "--grader", "x/y"], "--grader x/y: no grade is by such a grader in this ledger."),
+        (["--without-grader", "humn/*"], "--without-grader humn/*: no grade has such a grader in this ledger."),
+        (["--grader", "judge/*", "--grader", "x/y"], "--grader x/y: no grade has such a grader in this ledger."),
         (["--arm-alias", "w=x"], "--arm-alias w=x: no exposure or balance names w."),
         (["--balances", "a.json"], "--balances a.json: no opening balance has such a source in this ledger."),
-        (["--join", "bound"], "the options change nothing: bound has these values already."),
+        (["--join", "bound"], "the options have no effect: bound already has these values."),
     ],
 )
 def test_what_fits_nothing_or_changes_nothing_is_noted(run: Run, words: list[str], said: str) -> None:
@@ -178,11 +178,11 @@ def test_what_fits_nothing_or_changes_nothing_is_noted(run: Run, words: list[str
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("7d", "and '7d' is none of them; nothing was computed. Did you mean time:7d?"),
-        ("604800", "and '604800' is none of them; nothing was computed. Did you mean time:604800?"),
-        ("0.5w", "and '0.5w' is none of them; nothing was computed. Did you mean time:0.5w?"),
-        ("0.99", "and '0.99' is none of them; nothing was computed. Did you mean session:0.99 or arm:0.99?"),
-        ("odd", "and 'odd' is none of them; nothing was computed."),
+        ("7d", "got '7d'; nothing was computed. Did you mean time:7d?"),
+        ("604800", "got '604800'; nothing was computed. Did you mean time:604800?"),
+        ("0.5w", "got '0.5w'; nothing was computed. Did you mean time:0.5w?"),
+        ("0.99", "got '0.99'; nothing was computed. Did you mean session:0.99 or arm:0.99?"),
+        ("odd", "got 'odd'; nothing was computed."),
     ],
 )
 def test_a_decay_without_its_mode_is_answered_with_what_was_meant(run: Run, text: str, said: str) -> None:
@@ -196,7 +196,7 @@ def test_a_decay_without_its_mode_is_answered_with_what_was_meant(run: Run, text
 def test_a_time_of_decay_is_noted_only_where_the_changed_policy_has_none(run: Run) -> None:
     at = ["--decay-at", "2026-08-01T10:15:00Z"]
 
-    assert "--decay-at changes nothing" in run("posteriors", *at).err
+    assert "--decay-at has no effect" in run("posteriors", *at).err
     assert run("posteriors", *at, "--decay", "time:7d").err == ""
 
 
@@ -206,8 +206,8 @@ def test_the_time_of_a_decay_may_be_that_of_what_is_left_out_and_is_said(run: Ru
         opened.producer("hook").exposure("t:late", ["x"], key="late", at=datetime(2099, 1, 1, tzinfo=UTC))
     decay = ["--decay", "time:7d"]
     said = (
-        "rightful: note: the decay is as of 2099-01-01T00:00:00Z, the latest time in the ledger, with what is left "
-        "out; --decay-at TIME gives another.\n"
+        "rightful: note: evidence is decayed as of 2099-01-01T00:00:00Z, the latest time in the ledger, including "
+        "excluded sessions; use --decay-at to choose another time.\n"
     )
 
     assert run("posteriors", *decay, "--without-session", "late").err == said

@@ -114,7 +114,7 @@ def test_old_posteriors_are_repaired_and_come_back(follow: Follow, workspace: Pa
     [plan] = [done for line, done in answers.items() if "backfill plan" in line]
     assert "3 arms of " in " ".join(plan.out.split())
     [applied] = [done for line, done in answers.items() if "backfill apply" in line]
-    assert "was written (for lesson-hook, rebuilt from the log alone): 3 arms changed" in applied.out
+    assert "was written (for lesson-hook, rebuilt from the log only): 3 arms changed" in applied.out
     assert target.read_bytes() == before
 
 

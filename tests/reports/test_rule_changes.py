@@ -174,7 +174,7 @@ def test_file_that_no_single_change_explains_fits_nothing(*, with_decays: bool) 
         for data in (twice, edited):
             found = asked(of, data)
             assert (found.fitting, found.changes) == ([], ())
-            assert verdict(found).startswith("Nothing fits;")
+            assert verdict(found).startswith("No rule fits;")
 
 
 FIVE = [

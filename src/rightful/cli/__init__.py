@@ -151,7 +151,9 @@ def _interrupted(*, alone: bool) -> int:
     eval("0")  # noqa: S307 - CPython forgets that one stopped an `exec` of text (namedtuple's), and so would end by it
     from rightful.cli.output import terminal
 
-    terminal.warn_stderr("interrupted; what was acknowledged is written, and sending all again writes nothing twice.")
+    terminal.warn_stderr(
+        "interrupted. Acknowledged events are written; running the command again repeats none of them."
+    )
     return INTERRUPTED
 
 
@@ -209,11 +211,11 @@ def _guarded(work: Callable[[], int], *, alone: bool) -> int:
     except KeyboardInterrupt:
         return _interrupted(alone=alone)
     except MemoryError:
-        terminal.warn_stderr("memory ran out; what was acknowledged is written. Ask for less, or raise the limit.")
+        terminal.warn_stderr("out of memory. Acknowledged events are written. Request less, or raise the memory limit.")
         return terminal.STORAGE
     except OSError as error:
         terminal.warn_stderr(
-            f"{error.filename or 'the system'}: {error.strerror or error}. Mend it and run the command again."
+            f"{error.filename or 'the system'}: {error.strerror or error}. Fix it and run the command again."
         )
         return terminal.STORAGE
     return code

@@ -34,16 +34,18 @@ _COUNT_CHARS = 7
 _LABEL_CHARS = 24
 
 _RANGE = (
-    "The number is a range because some files give no exact time: a state file does not say when it showed a lesson. "
+    "The number is a range because some files lack exact times: a state file does not record when a lesson was shown. "
     "If you have the trajectory log or the lesson events of these sessions, import them "
     "(`rightful import lesson-hook state/lesson-trajectories`) and audit again."
 )
 _NO_GRADES = (
-    "There is nothing to audit: the policy found no grade to pay. Import session records "
+    "There is nothing to audit: no grade counts under the policy. Import session records "
     "(`rightful import session-records FILE`), or check the `graders` of the policy."
 )
 _IN_BALANCE = "Already in an opening balance: {}. Run the audit without --balances to count them from the log."
-_UNMATCHED = "{} found no exposure. Import what showed the lessons, such as the lesson hook's files, and audit again."
+_UNMATCHED = (
+    "{} matched no exposure. Import the records of shown lessons, such as the lesson hook's files, and audit again."
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,8 +92,8 @@ def _note_own_balances(*sides: Named) -> None:
     for named in sides:
         if named.policy.balances:
             terminal.note_stderr(
-                f"the field `balances` of {named.label} decides nothing in an audit, which counts the same opening "
-                f"balances on both sides; --balances SOURCE counts some."
+                f"the field `balances` of {named.label} has no effect in an audit, which counts the same opening "
+                f"balances on both sides; use --balances SOURCE to count some."
             )
 
 

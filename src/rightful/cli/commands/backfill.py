@@ -85,7 +85,7 @@ def _check(args: argparse.Namespace) -> None:
     given = {name for name in every if getattr(args, name) not in (None, False)}
     if odd := sorted(given - _TAKES[args.step]):
         named = ", ".join(f"--{name.replace('_', '-')}" for name in odd)
-        raise UsageError(f"`backfill {args.step}` takes no {named}; nothing was done.")
+        raise UsageError(f"`backfill {args.step}` does not accept {named}; nothing was done.")
     if args.step == "status":
         return
     if args.target is None and args.step == "apply" and args.plan is None:
@@ -93,11 +93,11 @@ def _check(args: argparse.Namespace) -> None:
     if args.target is None and args.step != "apply":
         raise UsageError(f"`backfill {args.step}` needs --target FILE; nothing was done.")
     if args.plan is not None and given - {"plan"}:
-        raise UsageError("`backfill apply --plan` writes what the plan says and takes no other option.")
+        raise UsageError("`backfill apply --plan` accepts no other option; nothing was done.")
     if args.step == "plan" and args.reader is None:
-        raise UsageError("`backfill plan` needs --reader: who reads the file decides its form; nothing was done.")
+        raise UsageError("`backfill plan` needs --reader, the format of the file; nothing was done.")
     if args.step == "apply" and args.plan is None and args.reader is None and given - {"target"}:
-        raise UsageError("`backfill apply` without --reader writes what the target's last plan says; give it alone.")
+        raise UsageError("`backfill apply` without --reader applies the last plan and accepts only --target.")
 
 
 def _books(ledger: Ledger) -> Books:
@@ -125,9 +125,7 @@ def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
     if args.out is not None:
         _write(args.out, found.plan)
     elif not kept:
-        terminal.note_stderr(
-            f"{ledger.path} cannot be written, so the plan is not kept; write it elsewhere with --out."
-        )
+        terminal.note_stderr(f"{ledger.path} cannot be written, so the plan was not kept; save it with --out.")
     if args.json:
         terminal.print_json(msgspec.json.decode(found.plan.document()))
     else:
@@ -164,7 +162,7 @@ def _check_out(out: str, named: str, ledger: Path) -> None:
         if target_file.within(out, ledger):
             what = "lies in the ledger's own folder"
         elif os.path.realpath(out) in {real, f"{real}.bak", f"{real}.lock", target_file.beside(real)}:
-            what = "is the target, or a file that is kept beside it"
+            what = "is the target, its backup or its lock file"
         elif Path(out).samefile(real):
             what = "is another name of the target"
     if what is not None:
@@ -176,7 +174,7 @@ def _write(path: str, plan: Plan) -> None:
         Path(path).write_bytes(plan.document())
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise UsageError(f"--out {path} cannot be written ({why}); nothing else was lost. Name another.") from None
+        raise UsageError(f"--out {path} cannot be written ({why}); the file was not changed. Name another.") from None
 
 
 def _apply(args: argparse.Namespace, books: Books) -> int:

@@ -1,13 +1,11 @@
-"""Credit one session's lessons with its grade: that session's, or nobody's.
+"""Credit a session's lessons with its grade: the lessons of exactly that session, or none.
 
-Takes the arguments of a lesson updater that joined each grade with the newest exposure file.
-Reads the exposure record `<safe name>.json` of the exposure session, else of the workspace
-session, and appends the exposure and the grade. Running it twice credits once. A record that is
-missing, empty, malformed or ambiguous is said to be so and credits nobody. Where there is no
-ledger, one is made only if --ledger names it.
+Accepts the arguments of a lesson updater that joined each grade with the newest exposure file. Reads the exposure
+record `<safe name>.json` of the exposure session, else of the workspace session, and appends the exposure and the
+grade. Running it twice credits once. A missing, empty, malformed or ambiguous record is reported and gives no credit.
+If there is no ledger, one is created only if --ledger names it.
 
-A bandit's file changes only with --publish: the beliefs of the ledger are then written to it, as by
-`backfill apply`.
+A bandit's file changes only with --publish, which writes the beliefs of the ledger to it as `backfill apply` does.
 """
 
 from __future__ import annotations
@@ -42,50 +40,59 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--session-state-dir",
         metavar="DIR",
         default=os.path.join(os.environ.get("TMPDIR") or "/tmp", "claude-lesson-match"),  # noqa: PTH118, S108 - the hook's own default
-        help="the lesson hook's state files; default the hook's own folder, %(default)s",
+        help="folder of the lesson hook's state files (default: %(default)s)",
     )
     parser.add_argument(
         "--bandit-dir",
         metavar="DIR",
-        help="where the updater kept its bandit-state.json; it is never written, and you are told if one stands there",
+        help="folder of the updater's bandit-state.json; never written, reported if it exists",
     )
     parser.add_argument(
         "--session-records",
         metavar="FILE",
-        help="session records: the workspace session's grade is taken from it if neither --grade nor --outcome "
-        "is given, and its ids show whether another session fits the exposure record's name",
+        help="session records to read the grade from, without --grade or --outcome",
     )
-    parser.add_argument("--workspace-session-id", metavar="W", help="the session whose grade it is")
-    parser.add_argument("--exposure-session-id", metavar="E", help="the session that saw the lessons; else W")
-    parser.add_argument("--outcome", metavar="WORD", help="productive, noop, failed …; the policy maps it to a reward")
-    parser.add_argument("--grade", metavar="X", type=float, help="the reward, 0 to 1; it decides over the outcome")
+    parser.add_argument("--workspace-session-id", metavar="W", help="id of the session that was graded")
+    parser.add_argument(
+        "--exposure-session-id", metavar="E", help="id of the session that saw the lessons (default: W)"
+    )
+    parser.add_argument(
+        "--outcome", metavar="WORD", help="outcome, such as productive, noop or failed; the policy maps it to a reward"
+    )
+    parser.add_argument("--grade", metavar="X", type=float, help="reward, 0 to 1; overrides the outcome")
     parser.add_argument(
         "--arm-reward",
         metavar="LESSON=X",
         action="append",
         default=[],
-        help="reward of one lesson, by its path or the end of it (repeatable)",
+        help="reward of one lesson, named by its path or suffix (repeatable)",
     )
     parser.add_argument(
-        "--context", metavar="VALUE", nargs="+", help="context of the bandit, in order; '' for an unknown value"
+        "--context", metavar="VALUE", nargs="+", help="context values of the bandit, in order; '' for an unknown value"
     )
-    parser.add_argument("--decay-rate", metavar="G", type=float, help="decay of all beliefs with this grade, 0 to 1")
-    parser.add_argument("--publish", metavar="FILE", help="write the beliefs to this bandit file (needs --reader)")
+    parser.add_argument(
+        "--decay-rate", metavar="G", type=float, help="factor by which this grade decays all beliefs, 0 to 1"
+    )
+    _add_publish(parser)
+    parser.add_argument("--dry-run", action="store_true", help="print what would be credited; write nothing")
+
+
+def _add_publish(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--publish", metavar="FILE", help="bandit file to write the beliefs to (needs --reader)")
     parser.add_argument(
         "--reader",
         metavar="READER",
-        help="reader of the file: gptme-sessions, lesson-hook, gptme-hybrid or pm-dispatch",
+        help="format of the file: gptme-sessions, lesson-hook, gptme-hybrid or pm-dispatch",
     )
     parser.add_argument(
         "--policy",
         metavar="NAME|FILE|JSON",
-        help="rule of the published beliefs (default bound; with --decay-rate, decayed by it for each session)",
+        help="policy of the published beliefs (default: bound, decayed by --decay-rate per session)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="say what would be credited, and touch nothing")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Say what is credited, and append it."""
+    """Append the exposure and the grade, and print what was credited."""
     from rightful.cli.show import show_credit
     from rightful.recording import session_credit
 
@@ -125,15 +132,15 @@ def _said(args: argparse.Namespace, asked: Asked, records: Records) -> GradeCont
     from rightful.importers.shared.grade_numbers import GradeContent
 
     if args.grade is not None and not (math.isfinite(args.grade) and 0.0 <= args.grade <= 1.0):
-        raise UsageError(f"--grade {args.grade} is no reward from 0 to 1; nothing was credited. Give one.")
+        raise UsageError(f"--grade {args.grade} is not from 0 to 1; nothing was credited. Pass a reward.")
     if args.outcome is not None and not args.outcome.strip():
-        raise UsageError("--outcome is empty; nothing was credited. Give a word, or leave it out.")
+        raise UsageError("--outcome is empty; nothing was credited. Pass a word, or omit it.")
     if args.grade is not None or args.outcome is not None:
         outcome = None if args.outcome == "unknown" else args.outcome
         return GradeContent(args.grade, outcome, asked.exposure_session)
     if args.session_records is None or asked.workspace_id is None:
         raise UsageError(
-            "no grade is given; nothing was credited. Give --grade or --outcome, or --session-records "
+            "the grade is missing; nothing was credited. Pass --grade or --outcome, or --session-records "
             "and --workspace-session-id to look it up."
         )
     return records.said(asked.workspace_id)._replace(exposure_session=asked.exposure_session)
@@ -142,7 +149,9 @@ def _said(args: argparse.Namespace, asked: Asked, records: Records) -> GradeCont
 def _decay_rate(args: argparse.Namespace) -> float | None:
     rate: float | None = args.decay_rate
     if rate is not None and not 0.0 < rate <= 1.0:
-        raise UsageError(f"--decay-rate {rate} is not above 0 and at most 1; nothing was credited. Give what is kept.")
+        raise UsageError(
+            f"--decay-rate {rate} is not above 0 and at most 1; nothing was credited. Pass the factor to keep."
+        )
     return rate
 
 
@@ -167,7 +176,7 @@ def _with_rewards(args: argparse.Namespace, said: GradeContent, exposure: Exposu
         if len(fit) != 1:
             listed = ", ".join(fit or exposure.arms)
             which = "fits several lessons" if fit else "is not a lesson of the exposure"
-            raise UsageError(f"--arm-reward: {name!r} {which} ({listed}); nothing was credited. Name one by its path.")
+            raise UsageError(f"--arm-reward: {name!r} {which} ({listed}); nothing was credited. Pass the path of one.")
         found[fit[0]] = reward
     return said._replace(per_arm=found or None)
 
@@ -182,16 +191,16 @@ def _publication(args: argparse.Namespace) -> Target | None:
     """
     if args.publish is None:
         if args.reader is not None or args.policy is not None:
-            raise UsageError("--reader and --policy belong to --publish FILE; nothing was credited. Name the file.")
+            raise UsageError("--reader and --policy need --publish FILE; nothing was credited. Name the file.")
         return None
     from rightful.backfill import planning
     from rightful.cli.support import options
 
     if args.reader is None:
-        raise UsageError("--publish needs --reader: the form of the file; nothing was credited. Name who reads it.")
+        raise UsageError("--publish needs --reader, the format of the file; nothing was credited. Pass a reader.")
     rate = args.decay_rate  # each graded session decays what came before it, as each call of such an updater does
-    decaying = "bound" if rate is None else terminal.json_text({"decay": {"mode": "session", "gamma": rate}})
-    policy = options.policy_named(args.policy or decaying).policy
+    default = "bound" if rate is None else terminal.json_text({"decay": {"mode": "session", "gamma": rate}})
+    policy = options.policy_named(args.policy or default).policy
     return planning.checked(planning.Asked(args.publish, args.reader, policy))
 
 
@@ -289,9 +298,9 @@ def _answer(
         if receipt.outcome in _CODES:
             terminal.warn_stderr(terminal.problem_of(receipt))
     if (bandit := _bandit_file(args)) is not None:
-        stands = "stands there and was not changed" if bandit.exists() else "does not stand there; none was made"
+        state = "exists and was not changed" if bandit.exists() else "does not exist and was not created"
         terminal.warn_stderr(
-            f"{bandit} {stands}: a bandit's file changes only with --publish, or `rightful backfill apply`."
+            f"{bandit} {state}: a bandit's file changes only with --publish, or `rightful backfill apply`."
         )
     return terminal.highest_code(_CODES.get(receipt.outcome, terminal.DONE) for receipt in receipts)
 
@@ -301,12 +310,12 @@ def _outcome(args: argparse.Namespace, said: GradeContent) -> str:
     if said.reward is not None:
         grade = f"grade={said.reward:.3f}"
         return f"{word} ({grade} overrides binary reward)" if word else f"not given ({grade})"
-    return f"{word} (binary reward)" if said.outcome else f"{word} (no grade; nobody is credited)"
+    return f"{word} (binary reward)" if said.outcome else f"{word} (no grade; nothing is credited)"
 
 
 def _lessons(exposure: Exposure) -> str:
     if exposure.state != "found":
-        return f"Lessons (0): the exposure record is {exposure.state}: {exposure.why}; nobody is credited"
+        return f"Lessons (0): the exposure record is {exposure.state}: {exposure.why}; nothing is credited"
     return f"Lessons ({len(exposure.arms)}): {', '.join(_file_name(arm) for arm in exposure.arms)}"
 
 

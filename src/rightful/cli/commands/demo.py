@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from rightful.demo.demo_workspace import Workspace
 
 _BEFORE = """\
-Ten agent sessions worked side by side in {folder}. A lesson hook noted which lessons each was shown, \
-and session records hold their grades. A lesson updater used to join each grade with the *newest* \
-exposure file, and kept only alpha and beta, in {folder}/state/bandit."""
+Ten agent sessions worked side by side in {folder}. A lesson hook recorded which lessons each of them \
+saw, and session records contain their grades. A lesson updater joined each grade with the *newest* \
+exposure file and kept only alpha and beta, in {folder}/state/bandit."""
 
 _AFTER = """\
 What to look at
-  The ledger      {ledger}: every exposure and grade, never changed; ask it anything again.
-  The workspace   {folder}, its folders state, tmp, claude and app: the files, as the tools wrote them.
+  The ledger      {ledger}: every exposure and grade; nothing in it is ever changed.
+  The workspace   {folder}: the folders state, tmp, claude and app contain the files of the tools.
   Imports         run one again: nothing is added.
 Try
   rightful --ledger {quoted} explain 'workspace:8be0@2026-08-01T10:20:00+00:00'
@@ -41,7 +41,7 @@ Try
   rightful --ledger {quoted} status"""
 
 _TEMPORARY = """\
-This folder is temporary and stays until you remove it
+This folder is temporary and is kept until you remove it
   rm -r {quoted}"""
 
 
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     from rightful.demo import demo_workspace
 
     if args.ledger is not None:
-        raise UsageError("the demo makes a ledger of its own in its folder; nothing was done. Leave out --ledger.")
+        raise UsageError("the demo creates its own ledger in its folder; nothing was done. Omit --ledger.")
     folder = _fresh(args.folder)
     workspace = demo_workspace.write(folder)
     ledger = folder / terminal.FOLDER
@@ -102,25 +102,25 @@ def _steps(workspace: Workspace) -> list[Step]:
     hook = [str(path) for path in workspace.lesson_hook]
     return [
         Step(
-            "1. Import what the lesson hook wrote: who was shown what.",
+            "1. Import the files of the lesson hook: which session saw which lessons.",
             ["import", "lesson-hook", *hook],
-            "Each line is an exposure. A state file has only a sanitised name, so it enters as an alias.",
+            "Each line is an exposure. A state file contains only a sanitised name, which is recorded as an alias.",
         ),
         Step(
-            "2. Import the session records: who earned what.",
+            "2. Import the session records: which session earned which grade.",
             ["import", "session-records", str(workspace.session_records)],
             "Each row is a session, its grade, and a link to the name under which the hook knows it.",
         ),
         Step(
-            "3. Replay: what a bandit should believe, each grade paying the lessons of its own session.",
+            "3. Replay: what a bandit should believe if each grade is credited to the lessons of its own session.",
             ["posteriors"],
-            "Quoting paths earns 0.75, retrying blindly 0.25. The codex session was shown nothing, so its "
-            "grade pays nobody; the session without a grade waits.",
+            "Quoting paths earns 0.75, retrying blindly 0.25. The codex session saw no lesson, so its grade gives no "
+            "credit; the session without a grade is pending.",
         ),
         Step(
-            "4. Audit: what the newest-file rule made of the same grades.",
+            "4. Audit: how the newest-file rule credits the same grades.",
             ["audit", "historical-newest"],
-            "Nearly every grade went to whoever had just started, and the rule believes in retrying blindly.",
+            "Nearly every grade went to the session that had just started, and the rule believes in retrying blindly.",
         ),
         *_repair(str(workspace.bandit_state)),
         *_read([str(path) for path in workspace.transcripts]),
@@ -134,29 +134,29 @@ def _repair(state: str) -> list[Step]:
         Step(
             "5. Which rule wrote the bandit's file?",
             ["audit", "--recorded", state],
-            "The newest-file rule did: its replay gives the file's numbers.",
+            "The newest-file rule wrote it: its replay gives the file's numbers.",
         ),
         Step(
             "6. Explain: where one lesson's belief comes from.",
             ["explain", "retry-blindly.md"],
-            "Every credit with its grade and its exposure; any of them can be looked into by its number.",
+            "Every credit with its grade and its exposure; explain any of them by its number.",
         ),
         Step(
             "7. Plan the repair: rebuild the bandit's file from the log alone. Nothing is written.",
             ["backfill", "plan", "--target", state, "--reader", "gptme-sessions", "--rebuild", "--force"],
-            "What the file will hold, arm by arm. More than one grade in ten pays nobody, so a plan is refused "
-            "unless you know why; here we do: the codex session was shown nothing.",
+            "The new content of the file, arm by arm. More than one grade in ten gives no credit, so the plan is "
+            "refused unless --force says that you know why; here the codex session saw no lesson.",
         ),
         Step(
-            "8. Apply it: the file is exchanged in one step, and the ledger says what was written.",
+            "8. Apply it: the file is replaced atomically, and the ledger records what was written.",
             ["backfill", "apply", "--target", state],
-            "The bandit now reads what its sessions earned. What stood there is kept.",
+            "The bandit now reads what its sessions earned. The previous file is kept.",
         ),
         Step(
-            "9. Take it back: the file is what it was, byte for byte.",
+            "9. Roll it back: the previous file is restored byte for byte.",
             ["backfill", "rollback", "--target", state],
-            "Both writes are events. The file's old numbers are in the ledger now as its opening balance, and count "
-            "again since the repair was taken back; `--balances none` asks without them.",
+            "Both writes are events. The file's old numbers are now in the ledger as its opening balance, and count "
+            "again since the repair was rolled back; `--balances none` ignores them.",
         ),
     ]
 
@@ -165,14 +165,14 @@ def _read(transcripts: list[str]) -> list[Step]:
     """What the first session said: two files tell of it, and each thing is shown once."""
     return [
         Step(
-            "10. Import the transcript of the first session, and the log that its run printed of the same.",
+            "10. Import the transcript of the first session, and the log that its run printed.",
             ["import", "claude-code", *transcripts],
-            "Two files, one conversation: what stands in both is one event.",
+            "Two files, one conversation: an entry that is in both files is one event.",
         ),
         Step(
-            "11. Read it, by the name that the workspace has for the session.",
+            "11. Read it by the workspace's name for the session.",
             ["transcript", "workspace:41c2@2026-08-01T10:00:00+00:00"],
-            "Each thing once, in order, each call with its result. The session records linked the two names.",
+            "Each entry once, in order, each call with its result. The session records linked the two names.",
         ),
     ]
 
@@ -188,10 +188,10 @@ def _compact(database: str) -> list[Step]:
             "Each row is an item of the session's history.",
         ),
         Step(
-            "13. Run A has read this history and waits for the provider's summary; meanwhile run B appends. Then A "
-            "compacts. What does the model see next?",
+            "13. Run A has read this history and waits for the provider's summary. Meanwhile run B appends a message. "
+            "Then A compacts. What does the model see next?",
             ["history", SESSION],
-            "The summary stands for what A had read, and B's message is there: A's token covers no more than A read.",
+            "The summary replaces what A had read, and B's message is kept: A's token covers only what A had read.",
             _compacted,
         ),
         Step(

@@ -53,7 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the explanation."""
     if args.limit < 0:
-        raise UsageError("--limit is a number of rows, 0 for all; nothing was explained.")
+        raise UsageError("--limit must be 0 (all rows) or more; nothing was explained.")
     policy = options.policy_named(args.policy)
     try:
         with options.folded(args) as ledger:
@@ -76,7 +76,7 @@ def _over_the_log(policy: Named, ledger: Ledger) -> Named:
     rule = policy.policy
     if rule.join != "newest" or rule.balances is not None or not ledger.projected().facts.balances:
         return policy
-    terminal.note_stderr("opening balances are left out, as in an audit of a newest-file rule.")
+    terminal.note_stderr("opening balances are ignored, as in an audit of a newest-file rule.")
     return policy._replace(asked=None, policy=structs.replace(rule, balances=()))
 
 

@@ -1,10 +1,9 @@
-"""Hand something over to the next step of a session: put it under a name, take it once.
+"""Hand a payload over to the next step of a session: put it under a name, take it once.
 
-`put` leaves what FILE, or stdin, holds; `take` prints it as it was, byte for byte; `list` shows what
-a session put. The session is always named: there is no default. What was put last under a name is
-handed out, to one taker. A step that may be run again gives a --key of its own: with it a put is
-stored once, and a take gets the same again, until something else is put. If two runs use one session's
-name, neither gets what the other left, and you are told of both.
+`put` stores the content of FILE or stdin under a name; `take` prints the last stored payload byte for byte, to one
+taker only; `list` shows all handoffs of a session. The session must always be named. With a --key, a step can be run
+again: its put is stored once, and its take returns the same payload until another one is put. If two runs use the same
+session name, neither gets the payload of the other, and the error names both.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
 _STDIN = "-"
 
 _WHATS = {
-    "put": "leave something under a name, in the place of what was left there before",
-    "take": "take what was put last under a name, and print it; exit code 1 if nothing waits",
-    "list": "show what a session put, and who took it",
+    "put": "store a payload under a name, in place of the last one",
+    "take": "take the last payload of a name and print it; exit code 1 if there is none",
+    "list": "show the handoffs of a session and their takers",
 }
 
 
@@ -37,17 +36,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what can be done, and what each takes."""
     for name, one in whats(parser, _WHATS):
         if name != "list":
-            one.add_argument("name", metavar="NAME", help="what it is called")
+            one.add_argument("name", metavar="NAME", help="name of the handoff")
         if name == "put":
-            one.add_argument("file", metavar="FILE", nargs="?", default=_STDIN, help="what to leave; else stdin")
-            one.add_argument("--allow-empty", action="store_true", help="leave it even if it is empty")
+            one.add_argument(
+                "file", metavar="FILE", nargs="?", default=_STDIN, help="file to store; `-` for stdin (default: -)"
+            )
+            one.add_argument("--allow-empty", action="store_true", help="store an empty payload too")
         one.add_argument(
-            "--session", metavar="S", required=True, help="the session that this step runs in; a new one in full"
+            "--session", metavar="S", required=True, help="session of this step; the full name if it is new"
         )
         if name == "take":
-            one.add_argument("--put-by", metavar="OTHER", help="the session that put it, where that is another one")
+            one.add_argument("--put-by", metavar="OTHER", help="session that put the payload (default: S)")
         if name != "list":
-            one.add_argument("--key", metavar="K", help="a key of your own, so that the step can be run again")
+            one.add_argument("--key", metavar="K", help="key of this step, so that it can be run again")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,8 +61,8 @@ def _put(args: argparse.Namespace) -> int:
     if not payload and not args.allow_empty:
         where = "stdin" if args.file == _STDIN else args.file
         raise UsageError(
-            f"{where} is empty; nothing was put or replaced under {args.name}. See what became of the "
-            f"step that should have filled it; --allow-empty puts it all the same."
+            f"{where} is empty; nothing was put or replaced under {args.name}. Check the step that should have "
+            f"filled it, or use --allow-empty."
         )
     with terminal.open_ledger(args) as ledger:
         session = options.session_or_new(ledger, args.session)
@@ -150,7 +151,7 @@ def _print(payload: object) -> None:
         terminal.detach(sys.stdout)
         raise StorageError(
             f"the payload could not be written to stdout: {error.strerror}; it counts as taken",
-            "Make room, and repeat the take if it had a --key.",
+            "Free disk space, and repeat the take if it had a --key.",
         ) from None
 
 

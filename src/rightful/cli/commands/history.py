@@ -1,9 +1,9 @@
-"""Show what the model would see next of a session, everything that was ever in its history, or its compactions.
+"""Show the history of a session: what the model would see next, everything ever in it, or its compactions.
 
-SESSION is its name, or the value behind the namespace. By default the view is shown: what was appended, with what
-compactions put in the place of others, without what was taken back or cleared. Nothing of that is ever deleted:
---full shows each item and what became of it, --diff what each compaction covered and what stands for it, and --at
-how it was at any position or time. A session whose own history is empty is shown by the one name that links join to it.
+SESSION is a session name, or its value without the namespace. By default the view is shown: the appended items, with
+summaries in place of compacted items, without popped and cleared items. Nothing is ever deleted: --full shows each item
+and its fate, --diff shows what each compaction covered and its summary, and --at shows the history at an earlier
+position or time. If the session's own history is empty, the history of the one name that links join to it is shown.
 """
 
 from __future__ import annotations
@@ -26,37 +26,31 @@ _COMPACTIONS = 20
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the session, what of its history is shown, as of when, and how much."""
-    parser.add_argument("session", metavar="SESSION", help="its name, or the value behind the namespace")
+    parser.add_argument("session", metavar="SESSION", help="session name, or its value without the namespace")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--full", action="store_true", help="show everything that was ever in it, and what became of each item"
-    )
-    which.add_argument(
-        "--diff", action="store_true", help="show what each compaction covered (-) and what stands for it (+)"
-    )
+    which.add_argument("--full", action="store_true", help="show every item that was ever in the history, and its fate")
+    which.add_argument("--diff", action="store_true", help="show what each compaction covered (-) and its summary (+)")
     parser.add_argument(
         "--at", metavar="POSITION|TIME",
-        help="show it as it was when the ledger ended there, or at a time of recording; default as it is now",
+        help="last position, or time of recording, to include (default: everything)",
     )  # fmt: skip
     parser.add_argument(
         "--limit", type=int, metavar="N",
-        help="only the last N items, with --diff compactions; 0 for all; default 200 and 20, and all with --json",
+        help="number of last items or compactions; 0 for all (default: 200 or 20; --json: all)",
     )  # fmt: skip
-    parser.add_argument(
-        "--all", action="store_true", help="shorten no text, nor what is encoded, and leave out nothing"
-    )
+    parser.add_argument("--all", action="store_true", help="show whole texts and encoded data, without limits")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the history."""
     if args.limit is not None and args.limit < 0:
-        raise UsageError("--limit is a number of items, 0 for all; nothing was shown.")
+        raise UsageError("--limit must be 0 (all items) or more; nothing was shown.")
     with options.opened(args) as ledger:
         at = _position(ledger, args.at)
         seen = _seen(ledger, options.session_with_rows(ledger, args.session), at)
         if seen.is_empty and at is not None and not args.at.isdecimal():
             terminal.note_stderr(
-                "Nothing of it had been recorded by then; --at is the time of recording, not that of an event."
+                "Nothing of it had been recorded by then; --at is a time of recording, not the time of an event."
             )
     if args.json:
         from rightful.cli.show import history_documents as documents
@@ -87,7 +81,7 @@ def _position(ledger: Ledger, given: str | None) -> int | None:
 
         return position_at(ledger.log, head, times.us_from(at))
     if at > head:
-        raise UsageError(f"--at {given} is beyond the end of this ledger, position {head}; nothing was shown.")
+        raise UsageError(f"--at {given} is after the end of this ledger, position {head}; nothing was shown.")
     return at
 
 

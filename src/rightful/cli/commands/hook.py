@@ -81,7 +81,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what was asked."""
     if (args.without or args.with_) and args.action != "install":
-        raise UsageError("--with and --without belong to `install`; nothing was done. Leave them out.")
+        raise UsageError("--with and --without are options of `install`; nothing was done. Omit them.")
     match args.action:
         case "install":
             return _install(args)
@@ -120,10 +120,10 @@ def _install(args: argparse.Namespace) -> int:
         )
         if settings.kept:
             terminal.print_stdout(
-                f"What was there is kept in {settings.kept}. Sessions that run now use the hooks from their next start."
+                f"The previous file is kept as {settings.kept}. Running sessions use the hooks after their next start."
             )
     else:
-        terminal.print_stdout(f"{_line(settings.path)} has these hooks already; nothing was changed.")
+        terminal.print_stdout(f"{_line(settings.path)} already has these hooks; nothing was changed.")
     for event in left_out:
         if event not in args.without:
             terminal.note_stderr(_UNSURE.format(event=event))
@@ -135,8 +135,8 @@ def _install(args: argparse.Namespace) -> int:
 
 def _note_elsewhere(one: settings_scopes.Elsewhere) -> None:
     terminal.note_stderr(
-        f"{_line(one.settings)} ({one.scope}) has hooks of ours too, which write to {_line(', '.join(one.ledgers))}, "
-        f"and Claude Code runs both. To take those out: rightful hook remove {hook_call.AGENT} --scope {one.scope}"
+        f"{_line(one.settings)} ({one.scope}) also has rightful hooks, which write to {_line(', '.join(one.ledgers))}, "
+        f"and Claude Code runs both. To remove those: rightful hook remove {hook_call.AGENT} --scope {one.scope}"
     )
 
 
@@ -148,8 +148,8 @@ def _note_others(settings: Settings) -> None:
     """Name the commands that call us and are not ours to change."""
     for one in settings.others():
         terminal.note_stderr(
-            f"{_line(settings.path)}: a command for {_line(one.event)} calls `rightful hook run`, but is not as "
-            f"`install` writes it. It was left as it is: {_line(one.command)}"
+            f"{_line(settings.path)}: a command for {_line(one.event)} calls `rightful hook run`, but was not written "
+            f"by `install`. It was not changed: {_line(one.command)}"
         )
 
 
@@ -159,8 +159,8 @@ def _line(text: str) -> str:
 
 
 _UNSURE = (
-    "{event} was left out: no Claude Code that is known to take it was found, and an older one would skip its whole "
-    "settings file. Results of tools that fail are not recorded so. If yours takes it, add --with {event}."
+    "{event} was not installed: no Claude Code version that supports it was found, and an older one would ignore the "
+    "whole settings file. Results of failing tools are not recorded. If your version supports it, add --with {event}."
 )
 
 
@@ -205,14 +205,14 @@ def _remove(args: argparse.Namespace) -> int:
         )
     elif removed:
         terminal.print_stdout(
-            f"{_line(settings.path)}: {terminal.plural(len(removed), 'hook')} taken out. What they recorded stays."
+            f"{_line(settings.path)}: {terminal.plural(len(removed), 'hook')} removed. Recorded events are kept."
         )
         if settings.kept:
             terminal.print_stdout(
-                f"The file was changed since they were installed; what was there before is in {settings.kept}."
+                f"The file was changed after they were installed; the previous file is kept as {settings.kept}."
             )
     else:
-        terminal.print_stdout(f"{_line(settings.path)} has no hooks of ours; nothing was changed.")
+        terminal.print_stdout(f"{_line(settings.path)} has no rightful hooks; nothing was changed.")
     _note_others(settings)
     return terminal.DONE
 
@@ -326,7 +326,7 @@ def _why(path: str) -> str:
         with open(path, "rb") as file:
             return str(json.loads(file.read())["reason"])
     except (OSError, ValueError, KeyError, TypeError):
-        return "it holds an event that does not fit its type, or is damaged"
+        return "it contains an invalid event, or is damaged"
 
 
 def _show(facts: dict[str, Any]) -> None:
@@ -336,17 +336,15 @@ def _show(facts: dict[str, Any]) -> None:
         {"settings": _line(facts["settings"])} | {one["event"]: _state(one) for one in facts["events"]},
     )
     for one in facts["others"]:
-        terminal.print_stdout(
-            f"A command of somebody's own for {_line(one['event'])} calls the hook too: {_line(one['command'])}"
-        )
+        terminal.print_stdout(f"Another command for {_line(one['event'])} also calls the hook: {_line(one['command'])}")
     for one in facts["elsewhere"]:
         ledgers = _line(", ".join(one["ledgers"]))
         terminal.print_stdout(
-            f"{_line(one['settings'])} ({one['scope']}) has hooks of ours too, which write to {ledgers}."
+            f"{_line(one['settings'])} ({one['scope']}) also has rightful hooks, which write to {ledgers}."
         )
     if facts["disabled"]:
         terminal.print_stdout(
-            "`disableAllHooks` in these settings tells the agent to run no hooks: nothing is recorded."
+            "`disableAllHooks` in these settings disables all hooks of the agent: nothing is recorded."
         )
     for one in facts["ledgers"]:
         tables.show_facts(
@@ -361,14 +359,14 @@ def _show(facts: dict[str, Any]) -> None:
             terminal.print_stdout(f"  {_line(file['file'])}: {_line(file['why'])}")
         if one["full"]:
             terminal.print_stdout(
-                "The spool was full: the newest calls were not kept. Once it is drained, remove its file `full`."
+                "The spool was full: the newest calls were lost. After it is drained, remove its file `full`."
             )
 
 
 def _state(event: dict[str, Any]) -> str:
     if not event["installed"]:
         return "not installed"
-    return "installed" if event["runs"] else f"installed, and its program is gone: {_line(event['commands'][0])}"
+    return "installed" if event["runs"] else f"installed, but its program is missing: {_line(event['commands'][0])}"
 
 
 def _waits(one: dict[str, Any]) -> str:

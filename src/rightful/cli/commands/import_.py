@@ -68,9 +68,9 @@ def run(args: argparse.Namespace) -> int:
     if folder is not None and args.watch:
         args.paths = import_workspace.watched(folder)
     if folder is None and not args.paths:
-        raise UsageError(f"`import {args.kind}` needs a PATH; nothing was imported. Name a file, a folder, or `-`.")
+        raise UsageError(f"`import {args.kind}` needs a PATH; nothing was imported. Pass a file, a folder, or `-`.")
     if args.paths.count(STDIN) > 1:
-        raise UsageError("stdin can be read once; nothing was imported. Name `-` once.")
+        raise UsageError("stdin can be read only once; nothing was imported. Pass `-` once.")
     if args.classify:
         from rightful.cli.show.show_classified import classify
 
@@ -126,11 +126,11 @@ def _prefixed(args: argparse.Namespace) -> Kind:
 
     if args.kind != OpenAIAgents.NAME:
         raise UsageError(
-            f"--session-prefix is for openai-agents, and KIND is {args.kind}; nothing was imported. Leave it out."
+            f"--session-prefix is only for openai-agents, got KIND {args.kind}; nothing was imported. Omit it."
         )
     if not args.session_prefix or not is_session(f"{OpenAIAgents.NAME}:{args.session_prefix}x"):
         raise UsageError(
-            f"--session-prefix {args.session_prefix!r} cannot begin a session's name; nothing was imported. "
+            f"--session-prefix {args.session_prefix!r} is not valid in a session name; nothing was imported. "
             f"Use a short text such as app2/."
         )
     return OpenAIAgents(args.session_prefix)

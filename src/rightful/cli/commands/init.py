@@ -33,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the ledger, unless it is there."""
     if args.path is not None and not args.path.strip():
-        raise UsageError("PATH is empty; nothing was made. Give the path of a folder, or leave it out.")
+        raise UsageError("PATH is empty; nothing was created. Pass the path of a folder, or omit it.")
     path = args.path or terminal.named_ledger(args.ledger) or str(terminal.default_parent(Path.cwd()) / terminal.FOLDER)
     created = _made(path)
     with app.open(path, readonly=True) as ledger:
@@ -41,10 +41,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         terminal.print_json({"path": folder, "id": own_id, "created": created})
     elif created:
-        terminal.print_stdout(f"{folder} is a ledger now.")
+        terminal.print_stdout(f"Created the ledger {folder}.")
     else:
         terminal.print_stdout(
-            f"{folder} is a ledger already, with {terminal.plural(events, 'event')}; nothing was changed."
+            f"{folder} is already a ledger, with {terminal.plural(events, 'event')}; nothing was changed."
         )
     return terminal.DONE
 
@@ -52,16 +52,14 @@ def run(args: argparse.Namespace) -> int:
 def _made(path: str) -> bool:
     """Make the ledger and return True, or find that it is there."""
     if app.folder_of(path).is_file():
-        raise UsageError(
-            f"{path} is a file, and it stays as it is; nothing was made. Name a folder that is new or empty."
-        )
+        raise UsageError(f"{path} is a file; it was not changed and nothing was created. Name a new or empty folder.")
     try:
         app.open(path, readonly=True).close()
     except LedgerNotFoundError:
         folder = app.folder_of(path)
         if folder.is_dir() and any(entry.name not in _BEGUN for entry in folder.iterdir()):
             own = folder / terminal.FOLDER
-            raise UsageError(f"{folder} holds other things; nothing was made. Name one of its own: {own}") from None
+            raise UsageError(f"{folder} is not empty; nothing was created. Name an own folder, such as {own}") from None
         app.open(path, create=True).close()
         _ignore(folder)
         return True

@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
         UsageError: Nothing was asked, or what does not go together.
     """
     if args.missing is not None and (args.check or args.session is not None):
-        raise UsageError("SESSION, --missing FILE and --check are three questions; nothing was searched. Ask one.")
+        raise UsageError("SESSION, --missing FILE and --check exclude each other; nothing was searched. Pass one.")
     if args.missing is None and not args.check and args.session is None:
-        raise UsageError("nothing was asked. Name a SESSION, or give --missing FILE or --check.")
+        raise UsageError("a SESSION, --missing FILE or --check is required; nothing was searched. Pass one.")
     if args.write_back and args.missing is None:
         raise UsageError("--write-back needs --missing FILE, the file to write to; nothing was searched.")
     if args.check and args.bind:
@@ -140,8 +140,8 @@ def _named(ledger: Ledger | None, known: Known, asked: str) -> str:
         if not found:
             raise
     raise UsageError(
-        f"{found[0]} has no file of a tool: what it said stands in this ledger, and nothing was searched. "
-        f"`rightful transcript` and `rightful history` show it."
+        f"{found[0]} has no transcript file: its entries are recorded in this ledger, and nothing was searched. "
+        f"`rightful transcript` and `rightful history` show them."
     )
 
 
@@ -166,12 +166,12 @@ def _missing(args: argparse.Namespace) -> int:
     real = target_file.resolved(args.missing)
     looked = target_file.look(real, limits.REPLACED_BYTES)
     if looked.data is None:
-        raise UsageError(f"--missing {args.missing}: there is no such file; nothing was searched.")
+        raise UsageError(f"--missing {args.missing}: file not found; nothing was searched.")
     read = record_lines.rows_of(looked.data, real)
     if read.rows and (kind := _kind_of(read)) is not None:
         raise UsageError(
-            f"--missing {args.missing} holds no session records: it looks like a file of the kind {kind}; nothing was "
-            f"searched. Name a session-records.jsonl."
+            f"--missing {args.missing} contains no session records, it looks like a file of the kind {kind}; nothing "
+            f"was searched. Name a session-records.jsonl."
         )
     with _ledger(args) as ledger:
         known = find_transcripts.known(None if ledger is None else ledger.log)

@@ -192,7 +192,7 @@ def _aliases(args: argparse.Namespace) -> int:
     from rightful.reports.aliases import arm_aliases
 
     if args.force and args.out is None:
-        raise UsageError("--force is for --out FILE; nothing was written.")
+        raise UsageError("--force needs --out FILE; nothing was written.")
     named = options.policy_named(args.policy)
     if args.out is not None and not args.force and os.path.lexists(args.out):
         raise _in_the_way(args.out)
@@ -209,7 +209,7 @@ def _aliases(args: argparse.Namespace) -> int:
     else:
         _tell(found, written)
     if args.out is not None and written is None:
-        terminal.note_stderr(f"there is nothing to propose; nothing was written to {args.out}.")
+        terminal.note_stderr(f"there is no alias to propose; nothing was written to {args.out}.")
     return terminal.DONE
 
 
@@ -248,7 +248,7 @@ def _umask() -> int:
 
 
 def _in_the_way(path: str) -> UsageError:
-    return UsageError(f"--out {path} is there already; nothing was written. Name another file, or add --force.")
+    return UsageError(f"--out {path} already exists; nothing was written. Name another file, or add --force.")
 
 
 def _tell(found: Proposals, written: str | None) -> None:
@@ -279,7 +279,7 @@ def _tell(found: Proposals, written: str | None) -> None:
         terminal.note_stderr(f"{more:,} more are in --json.")
     if written is not None:
         terminal.wrap_stdout(
-            f"Written to {written}; nothing is applied. `rightful posteriors --policy {written}` asks with it."
+            f"Written to {written}; nothing is applied. Use it with `rightful posteriors --policy {written}`."
         )
     elif pairs:
         terminal.wrap_stdout("Nothing is applied. `rightful policy aliases --out FILE` writes a policy with them.")

@@ -51,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
         decay_notice.note_far(args, ledger, found.through, policy.policy)
         grades = int((ledger.projected().facts.grades["pos"] <= found.through).sum())
     if args.contexts and not found.contexts:
-        terminal.note_stderr("--contexts has nothing to show: no exposure that is credited has a context.")
+        terminal.note_stderr("--contexts has no effect: no credited exposure has a context.")
     elif args.contexts and args.json:
-        terminal.note_stderr("--contexts changes nothing beside --json: contexts are always listed there.")
+        terminal.note_stderr("--contexts has no effect with --json, which always lists contexts.")
     if args.json:
         if by_then:
             terminal.note_stderr(by_then)
@@ -115,8 +115,8 @@ def _words(found: Posteriors, grades: int) -> str:
     wait = "waits" if pending == 1 else "wait"
     waiting = f" {terminal.plural(pending, 'exposed session')} {wait} for a grade." if pending else ""
     if not bins:
-        none = f"No grade that this policy pays from, of {grades:,}" if grades else "No grades yet"
-        return f"{none}; every arm without an opening balance stands at its prior.{waiting}"
+        none = f"None of {grades:,} grades counts under this policy" if grades else "No grades yet"
+        return f"{none}; every arm without an opening balance has its prior.{waiting}"
     others = ", ".join(f"{count:,} {name}" for name, count in bins.items() if name != "credited")
     count, total = bins.get("credited", 0), sum(bins.values())
     of = f"{count:,} of {terminal.plural(total, 'grade')} {'is' if 1 in {count, total} else 'are'} credited"

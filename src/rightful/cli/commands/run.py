@@ -1,9 +1,9 @@
-"""Run a command as an agent session with an identity of its own.
+"""Run a command as an agent session with its own identity.
 
-The command gets a name, a nonce and the ledger in its environment, a private folder for temporary
-files, the tool's log to itself where the tool allows that, and with `--worktree` its own git work tree
-and index. Its start and end, its transcript and its commits are recorded. Terminal, signals, streams
-and exit code are the command's own; what is said here goes to stderr.
+The environment of the command contains a session name, a nonce and the ledger. The command has a private temporary
+folder, its own tool log if the tool supports that, and with `--worktree` its own git work tree and index. Its start and
+end, its transcript and its commits are recorded. Terminal, signals, streams and exit code belong to the command; this
+program writes its own messages to stderr.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 _REST = "..."  # argparse.REMAINDER, whose module need not be loaded to declare it
 
 _APART = (
-    "not kept apart from other sessions: ports, caches, the user's configuration and credentials, databases, "
-    "sockets, and whatever else is named outside of this folder"
+    "not isolated from other sessions: ports, caches, the user's configuration and credentials, databases, sockets, "
+    "and other files outside of this folder"
 )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("--item", metavar="ITEM", help="the work item that it is dispatched for; recorded")
-    parser.add_argument("--session", metavar="NAME", help="the run's own name, instead of a new one; used once")
+    parser.add_argument("--item", metavar="ITEM", help="work item of the run; recorded")
+    parser.add_argument("--session", metavar="NAME", help="name of the run, usable once (default: a new name)")
     parser.add_argument(
         "--worktree",
         nargs="?",
         const="",
         metavar="PATH",
-        help="run in a git work tree of its own, on a new branch; at PATH, else in the ledger's folder",
+        help="run in a new git work tree and branch (default PATH: in the ledger's folder)",
     )
-    parser.add_argument("--keep", action="store_true", help="keep the work tree and the temporary folder in any case")
-    parser.add_argument("--harness", metavar="TOOL", help="which agent tool it is, where its name does not say it")
-    parser.add_argument("--model", metavar="MODEL", help="which model it uses; recorded")
-    parser.add_argument("--cwd", metavar="DIR", help="where to run it; default the working folder")
-    parser.add_argument("--report", metavar="FILE", help="write what is known of the run to a file, as JSON")
-    parser.add_argument("--quiet", action="store_true", help="leave notes out")
-    parser.add_argument("words", metavar="CMD", nargs=_REST, help="behind `--`: the command and its arguments")
+    parser.add_argument("--keep", action="store_true", help="keep the work tree and the temporary folder")
+    parser.add_argument("--harness", metavar="TOOL", help="agent tool, if it cannot be inferred from the command name")
+    parser.add_argument("--model", metavar="MODEL", help="model of the agent; recorded")
+    parser.add_argument("--cwd", metavar="DIR", help="folder to run the command in (default: the working folder)")
+    parser.add_argument("--report", metavar="FILE", help="file for a JSON report of the run")
+    parser.add_argument("--quiet", action="store_true", help="do not print notes")
+    parser.add_argument("words", metavar="CMD", nargs=_REST, help="command and its arguments, after `--`")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     cwd = _folder(args)
     _check_report(args.report)
     if os.sep not in command[0] and shutil.which(command[0]) is None:
-        terminal.warn_stderr(f"{command[0]}: there is no such program; nothing was started or recorded.")
+        terminal.warn_stderr(f"{command[0]}: program not found; nothing was started or recorded.")
         return running_process.NOT_FOUND
     session = _session(args)
     with running_process.held() as mask:
@@ -82,10 +82,10 @@ def _command(args: argparse.Namespace) -> list[str]:
     words: list[str] = args.words
     if words[:1] != ["--"] or not words[1:]:
         raise UsageError(
-            "the command to run is missing; nothing was started. Give it behind `--`: rightful run -- claude -p hello"
+            "the command to run is missing; nothing was started. Put it after `--`: rightful run -- claude -p hello"
         )
     if args.json:
-        raise UsageError("stdout is the command's own; nothing was started. Use --report FILE instead of --json.")
+        raise UsageError("stdout belongs to the command; nothing was started. Use --report FILE instead of --json.")
     if not words[1]:
         raise UsageError("the command's name is empty; nothing was started.")
     return words[1:]
@@ -93,14 +93,14 @@ def _command(args: argparse.Namespace) -> list[str]:
 
 def _folder(args: argparse.Namespace) -> Path:
     if args.cwd is not None and not args.cwd:
-        raise UsageError("--cwd is empty; nothing was started. Name a folder, or leave it out.")
+        raise UsageError("--cwd is empty; nothing was started. Name a folder, or omit it.")
     try:
         cwd = Path(args.cwd or ".").resolve()
         if cwd.is_dir():
             return cwd
     except (OSError, ValueError):
         pass
-    raise UsageError(f"--cwd {args.cwd} is no folder; nothing was started. Name one that is there.")
+    raise UsageError(f"--cwd {args.cwd} is not a folder; nothing was started. Name an existing folder.")
 
 
 def _check_report(asked: str | None) -> None:
@@ -114,8 +114,8 @@ def _check_report(asked: str | None) -> None:
     except (OSError, ValueError):
         pass
     raise UsageError(
-        f"--report {asked!r} cannot be written; nothing was started. Name a file in a folder that is there and that "
-        f"you can write to."
+        f"--report {asked!r} cannot be written; nothing was started. Name a file in an existing folder that you can "
+        f"write to."
     )
 
 
@@ -127,5 +127,7 @@ def _session(args: argparse.Namespace) -> str | None:
         return None
     name = args.session if ":" in args.session else f"{NAMESPACE}:{args.session}"
     if not is_session(name):
-        raise UsageError(f"--session {args.session!r} can be no session's name; nothing was started. Choose another.")
+        raise UsageError(
+            f"--session {args.session!r} is not a valid session name; nothing was started. Choose another."
+        )
     return str(name)

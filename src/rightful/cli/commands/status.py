@@ -51,11 +51,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the facts, the coverage and the warnings."""
     if args.days is not None and args.days < 0:
-        raise UsageError("--days is a number of days, 0 for all; nothing was counted.")
+        raise UsageError("--days must be 0 (all days) or more; nothing was counted.")
     if args.sessions is not None:
         return _list(args)
     if args.limit is not None:
-        raise UsageError("--limit is of the sessions that --sessions lists; nothing was counted.")
+        raise UsageError("--limit needs --sessions; nothing was counted.")
     from rightful.reports.contradictions import contradictions
 
     policy = options.policy_named(args.policy or "bound")
@@ -86,9 +86,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     if args.check or args.days is not None or args.policy is not None:
-        raise UsageError("--sessions lists sessions; leave out --check, --days and --policy. Nothing was listed.")
+        raise UsageError("--sessions excludes --check, --days and --policy; nothing was listed. Omit them.")
     if args.limit is not None and args.limit < 0:
-        raise UsageError("--limit is a number of sessions, 0 for all; nothing was listed.")
+        raise UsageError("--limit must be 0 (all sessions) or more; nothing was listed.")
     from rightful.cli.show import show_sessions
 
     return show_sessions.run(args)
@@ -131,8 +131,8 @@ def _coverage(
     asked = args.check or args.days is not None or args.policy is not None
     if behind > limits.STATUS_ROWS and not asked:
         why = (
-            f"{behind:,} rows are not folded yet, so coverage is left out. "
-            f"`rightful posteriors` folds and keeps them; `rightful status --days {_DAYS}` folds them for this once."
+            f"{behind:,} rows are not folded yet. "
+            f"`rightful posteriors` folds and saves them; `rightful status --days {_DAYS}` folds them without saving."
         )
         return None, [], why
     options.catch_up(ledger)
@@ -176,7 +176,7 @@ def _show(facts: dict[str, Any]) -> None:
             "events": f"{facts['events']:,}",
             "last recorded": last.isoformat(" ", "seconds") if last else "never",
             "projected": f"{facts['watermark']:,} of {facts['events']:,}"
-            + (" (the next question folds the rest)" if behind else ""),
+            + (" (the next query folds the rest)" if behind else ""),
             "on disk": tables.size(facts["bytes"]),
             "also open in": ", ".join(facts["openers"]) or "no other process",
             **_spooled(**facts["spool"]),
@@ -189,7 +189,7 @@ def _spooled(waiting: int, aside: int) -> dict[str, str]:
     """Return what a hook could not write, where there is something."""
     parts = [f"{terminal.plural(waiting, 'call')} {'waits' if waiting == 1 else 'wait'}"] if waiting else []
     parts += [f"{terminal.plural(aside, 'input')} set aside"] if aside else []
-    said = f"{' and '.join(parts)}; `rightful hook status claude-code` says more"
+    said = f"{' and '.join(parts)}; `rightful hook status claude-code` shows details"
     return {"hook's spool": said} if parts else {}
 
 

@@ -54,18 +54,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the transcript."""
     if args.limit is not None and args.limit < 0:
-        raise UsageError("--limit is a number of entries, 0 for all; nothing was shown.")
+        raise UsageError("--limit must be 0 (all entries) or more; nothing was shown.")
     if args.reader and (args.turn is not None or args.limit is not None or args.revisions or args.all):
-        raise UsageError(
-            "--as gives all messages; leave out --turn, --limit, --revisions and --all. Nothing was shown."
-        )
+        raise UsageError("--as excludes --turn, --limit, --revisions and --all; nothing was shown. Omit them.")
     with options.opened(args) as ledger:
         session = options.session_with_rows(ledger, args.session)
         transcript = ledger.transcript(session, require_complete=args.require_complete, revisions=args.revisions)
         is_empty = all(entry.kind == "data" for entry in transcript.entries)
         bound = [line for one in _bound(ledger, session) for line in _told(args, ledger, one)] if is_empty else []
     if bound:
-        transcript.why = "its transcript is bound, and nothing of that stands under this name"
+        transcript.why = "its transcript is bound but not imported under this name"
     if args.reader:
         _note(transcript)
         terminal.print_json(_messages(transcript, args.reader))
@@ -100,13 +98,13 @@ def _told(args: argparse.Namespace, ledger: Ledger, one: Binding) -> list[str]:
     path = path_of(one.uri)
     file = None if path is None else evidence_of(path)
     if path is None or file is None:
-        return [f"bound to {path or one.uri} ({one.evidence}), which is no transcript that can be read here"]
+        return [f"bound to {path or one.uri} ({one.evidence}), which cannot be read as a transcript here"]
     native, words = f"{file.tool}:{file.native_id}", ["rightful", *(["--ledger", args.ledger] if args.ledger else [])]
     if file.native_id is not None and any(ledger.log.of_session(native)):
-        said = f"bound to {path} ({one.evidence}), imported as {native}; this shows it:"
+        said = f"bound to {path} ({one.evidence}), imported as {native}; show it with:"
         return [said, shlex.join([*words, "transcript", native])]
     command = shlex.join([*words, "import", file.tool, path])
-    return [f"bound to {path} ({one.evidence}), not imported; this imports it:", command]
+    return [f"bound to {path} ({one.evidence}), not imported; import it with:", command]
 
 
 def _cut(transcript: Transcript, args: argparse.Namespace) -> int:
@@ -115,7 +113,7 @@ def _cut(transcript: Transcript, args: argparse.Namespace) -> int:
         turns = {entry.turn for entry in transcript.entries}
         if args.turn not in turns:
             named = ", ".join(sorted(turn for turn in turns if isinstance(turn, str))[:_TURNS]) or "none"
-            raise UsageError(f"no entry is of turn {args.turn!r}; nothing was shown. The turns are: {named}.")
+            raise UsageError(f"no entry has turn {args.turn!r}; nothing was shown. The turns are: {named}.")
         transcript.entries = [entry for entry in transcript.entries if entry.turn == args.turn]
     default = 0 if args.json or args.full else _ENTRIES
     limit = default if args.limit is None else args.limit
@@ -150,4 +148,4 @@ def _note(transcript: Transcript) -> None:
         ]
         terminal.note_stderr(f"the transcript is incomplete: {'; '.join(holes)}.")
     if transcript.ambiguous:
-        terminal.note_stderr(f"nothing was said under {transcript.session} itself: {transcript.ambiguous}.")
+        terminal.note_stderr(f"nothing is recorded under {transcript.session} itself: {transcript.ambiguous}.")

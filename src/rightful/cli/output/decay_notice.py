@@ -41,7 +41,7 @@ def note_far(args: argparse.Namespace, ledger: Ledger, through: int, *policies: 
     half_lives = (latest - newest) / _US_PER_S / min(half_lives_s)
     if half_lives > _FAR:
         terminal.note_stderr(
-            f"evidence is decayed as of {times.text_of(latest)}, the latest time of any row, and the newest exposure "
-            f"is of {times.text_of(newest)}, {half_lives:,.0f} half-lives before: next to nothing is left of it. "
-            f"Give --decay-at to ask for another time."
+            f"evidence is decayed as of {times.text_of(latest)}, the latest time of any row. The newest exposure is "
+            f"from {times.text_of(newest)}, {half_lives:,.0f} half-lives earlier, so almost none of its evidence is "
+            f"left. Use --decay-at to choose another time."
         )

@@ -25,8 +25,8 @@ FOLDER = ".rightful"
 """Name of a ledger's folder where nobody names another."""
 
 UNSETTLED = (
-    "It is kept in quarantine until an `event.withdrawn` settles it; a grade or an exposure under that id pays "
-    "nobody until then"
+    "It stays in quarantine until an `event.withdrawn` settles it; a grade or an exposure with that id gives no credit "
+    "until then"
 )
 """What an id in conflict means."""
 
@@ -81,11 +81,14 @@ def _drain(ledger: Ledger, log: Log) -> None:
         drained = spool.drain(ledger.log, timeout_s=limits.HOOK_WAIT_S)
     except Exception as error:  # noqa: BLE001 - whatever is wrong there, it is no reason to stop the command
         why = str(error) or type(error).__name__
-        note_stderr(f"{plural(len(spool.waiting()), 'call')} of a hook still wait in the spool: {why}")
+        note_stderr(f"{plural(len(spool.waiting()), 'hook call')} still in the spool: {why}")
         return
     log.step("drained", files=drained.files, aside=len(drained.aside))
     for path in drained.aside:
-        note_stderr(f"{path} was set aside: it holds what can never be written. `rightful hook status` says why.")
+        note_stderr(
+            f"{path} was set aside: it contains an event that can never be stored. "
+            f"`rightful hook status claude-code` shows the reason."
+        )
 
 
 def ledger_path(asked: str | None, *, start: Path | None = None) -> str:
@@ -116,7 +119,7 @@ def named_ledger(asked: str | None) -> str | None:
     """
     for where, name in (("--ledger", asked), ("RIGHTFUL_LEDGER", os.environ.get("RIGHTFUL_LEDGER"))):
         if name is not None and not name.strip():
-            raise UsageError(f"{where} is empty; nothing was done. Give the path of a folder, or leave it out.")
+            raise UsageError(f"{where} is empty; nothing was done. Pass the path of a folder, or omit it.")
         if name is not None:
             return name
     return None
@@ -132,7 +135,7 @@ def refuse_parent(path: str) -> None:
 
     own = app.folder_of(path) / FOLDER
     if (own / "store").is_dir():
-        raise StorageError(f"there is no ledger at {path}; nothing was made", f"One is in it: give --ledger {own}.")
+        raise StorageError(f"there is no ledger at {path}; nothing was made", f"One is inside: pass --ledger {own}.")
 
 
 def default_parent(start: Path) -> Path:
@@ -277,8 +280,8 @@ def write_stdout(text: str, *, flush: bool = False) -> None:
         detach(sys.stdout)  # or the interpreter complains of what is left at exit
         why = "it is closed" if error.errno == errno.EBADF else error.strerror
         raise StorageError(
-            f"the answer could not be written to stdout: {why}; what was recorded stays recorded",
-            "Make room, or send the answer elsewhere, and run the command again.",
+            f"the answer could not be written to stdout: {why}; recorded events are kept",
+            "Free disk space or redirect the answer, and run the command again.",
         ) from None
 
 
@@ -319,7 +322,7 @@ def stdin_bytes() -> BinaryIO:
         UsageError: It is closed.
     """
     if sys.stdin is None:
-        raise UsageError("stdin is closed; nothing was read. Name a file, or give it on stdin.")
+        raise UsageError("stdin is closed; nothing was read. Name a file, or open stdin.")
     return sys.stdin.buffer
 
 

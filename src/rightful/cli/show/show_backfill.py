@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 _DIGITS = 12
 _OLD = {
     "counted": "count, as the opening balance of this file",
-    "passed over": "do not count, though they were to: a note says why",
-    "rebuilt": "are left out: the log alone counts",
-    "kept": "count as they were opened before the last publication; what the tool did since does not (--drop-updates)",
+    "skipped": "do not count, although they should: see the note",
+    "rebuilt": "are ignored: only the log counts",
+    "kept": "count as opened before the last publication; later updates of the tool do not (--drop-updates)",
 }
 _MADE = {
     "counted": "the old numbers counted",
-    "passed over": "a later state of it counted",
-    "rebuilt": "rebuilt from the log alone",
-    "kept": "what the tool did since the last publication dropped",
+    "skipped": "a later state of it counted",
+    "rebuilt": "rebuilt from the log only",
+    "kept": "updates of the tool since the last publication dropped",
 }
 _STANDING = {
-    "in place": "it stands there as it was published",
-    "changed since": "a tool has written the file since, which is how it goes on; plan again to repair it again",
+    "in place": "the file is as it was published",
+    "changed since": "a tool has written the file since, which is normal; plan again to repair it again",
     "not in place": "published but not in place: apply again, or roll back",
-    "missing": "there is no file now",
-    "rolled back": "the last publication was taken back, and what stood there before it is back",
+    "missing": "the file does not exist",
+    "rolled back": "the last publication was rolled back, and the previous file is restored",
     "not readable": "the file cannot be read",
 }
 
@@ -45,11 +45,10 @@ def show_plan(plan: Plan) -> None:
     from rightful.cli.output import tables
 
     if plan.in_balance:
-        since = ", or with --drop-updates to leave out what came since the last publication" if plan.updated else ""
+        since = ", or with --drop-updates to ignore updates since the last publication" if plan.updated else ""
         terminal.wrap_stdout(
             f"NOT repaired: {plan.in_balance:,} of {terminal.plural(plan.grades, 'grade')}, which the file's old "
-            f"numbers contain. What was wrong in them stays wrong; plan with --rebuild to take them from the log "
-            f"instead{since}."
+            f"numbers contain. Errors in them remain; plan with --rebuild to compute them from the log instead{since}."
         )
     for one in plan.refusals:
         terminal.wrap_stdout(f"{'Forced' if plan.forced else 'Refused'}: {one}.")
@@ -65,9 +64,9 @@ def _verdict(plan: Plan) -> str:
     if plan.refusals and not plan.forced:
         from rightful.backfill.plan_notes import way_out
 
-        return f"Apply will refuse it. {way_out(plan)}"
+        return f"`backfill apply` will refuse this plan. {way_out(plan)}"
     if plan.new_sha256 == plan.previous_sha256:
-        return f"{plan.target} is already what it should be."
+        return f"{plan.target} already has the planned content."
     return f"{terminal.plural(len(plan.changes), 'arm')} of {plan.target} would change. Nothing was written to it."
 
 
@@ -78,11 +77,11 @@ def _facts(plan: Plan) -> dict[str, object]:
         "policy": _policy(plan),
         "through": f"position {plan.through:,}",
         **decay,
-        "old numbers": _OLD[plan.old if plan.counts else "passed over"]
+        "old numbers": _OLD[plan.old if plan.counts else "skipped"]
         if plan.previous_sha256 is not None or plan.old != "counted"
         else "none: a new file",
-        "stands there": _digits(plan.previous_sha256),
-        "will stand there": _digits(plan.new_sha256),
+        "file now": _digits(plan.previous_sha256),
+        "planned file": _digits(plan.new_sha256),
     }
 
 
@@ -99,7 +98,7 @@ def _policy(plan: Plan) -> str:
         case ():
             return f"{name}, without opening balances ({digits})"
         case _:
-            return f"{name}, with the balance of this file alone ({digits})"
+            return f"{name}, with the balance of this file only ({digits})"
 
 
 def _digits(sha256: str | None) -> str:
@@ -135,7 +134,7 @@ def _show_uncredited(plan: Plan) -> None:
         for name, one in plan.uncredited.items()
     ]
     if rows:
-        tables.show_table({"credits nobody": "", "grades": "n", "such as": ""}, rows)
+        tables.show_table({"no credit": "", "grades": "n", "such as": ""}, rows)
 
 
 def show_applied(done: Done, plan: Plan, take_back: str) -> None:
@@ -146,15 +145,15 @@ def show_applied(done: Done, plan: Plan, take_back: str) -> None:
         plan: The plan.
         take_back: The command that takes it back.
     """
-    how = f"for {plan.reader}, {_MADE[plan.old if plan.counts else 'passed over']}"
+    how = f"for {plan.reader}, {_MADE[plan.old if plan.counts else 'skipped']}"
     if plan.previous_sha256 is None and plan.old == "counted":
         how = f"for {plan.reader}, a new file"
     if done.happened == "already in place":
-        terminal.wrap_stdout(f"{done.target} already stands as planned ({how}); nothing was written to it.")
+        terminal.wrap_stdout(f"{done.target} already has the planned content ({how}); nothing was written to it.")
         return
     terminal.wrap_stdout(
         f"{done.target} was written ({how}): {terminal.plural(len(plan.changes), 'arm')} changed, publication "
-        f"{done.publication} at position {done.position:,}. Take it back with:"
+        f"{done.publication} at position {done.position:,}. Undo with:"
     )
     terminal.print_stdout(f"  {take_back}")
 
@@ -169,13 +168,13 @@ def show_rolled_back(done: Done, earlier: str | None, take_back: str) -> None:
     """
     match done.happened:
         case "written":
-            terminal.wrap_stdout(f"{done.target} is again what it was before ({_digits(done.sha256)}), byte for byte.")
+            terminal.wrap_stdout(f"{done.target} was restored byte for byte ({_digits(done.sha256)}).")
         case "removed":
-            terminal.wrap_stdout(f"{done.target} was removed: there was no file before.")
+            terminal.wrap_stdout(f"{done.target} was removed: there was no file before the publication.")
         case "already in place":
-            terminal.wrap_stdout(f"{done.target} is what it was before already; nothing was written to it.")
+            terminal.wrap_stdout(f"{done.target} is already the previous file; nothing was written to it.")
     if earlier is not None:
-        terminal.wrap_stdout(f"An earlier publication is in force, {earlier}. Take that one back too with:")
+        terminal.wrap_stdout(f"An earlier publication is in force, {earlier}. Undo that one too with:")
         terminal.print_stdout(f"  {take_back}")
 
 
@@ -195,9 +194,9 @@ def show_status(found: Sequence[TargetStatus], named: str | None) -> None:
             restores = one.restores if one.restores == "no file" else _digits(one.restores)
             force = {
                 "in force": f"{one.publication}, position {one.position:,}, {one.at.isoformat(' ', 'seconds')}",
-                "reader": one.reader or "not said",
+                "reader": one.reader or "not recorded",
                 "policy": f"{(one.policy or '')[:_DIGITS]}, through position {one.through:,}",
                 "rollback restores": f"{restores}{kept}",
             }
-        stands = {"stands there": _digits(one.sha256), "publications": f"{one.count:,}"}
-        tables.show_facts({"target": one.target, "state": _STANDING[one.standing], **force, **stands})
+        now = {"file now": _digits(one.sha256), "publications": f"{one.count:,}"}
+        tables.show_facts({"target": one.target, "state": _STANDING[one.standing], **force, **now})

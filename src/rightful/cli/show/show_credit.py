@@ -74,19 +74,19 @@ def _pays(facts: Facts, row: int, said: GradeContent) -> str | None:
         return None
     if number == UNMAPPED:
         words = ", ".join(_POLICY.outcomes)
-        return f"pays nobody under bound: unmapped outcome {said.outcome!r}; the policy maps no such word, only {words}"
-    return f"pays nobody under bound: {bin_name(number)} ({why(case, unit, number)})"
+        return f"gives no credit under bound: unmapped outcome {said.outcome!r}; the policy maps only {words}"
+    return f"gives no credit under bound: {bin_name(number)} ({why(case, unit, number)})"
 
 
 def _in_its_place(case: Case, row: int) -> str:
     """Say that another grade counts in place of one, or that nobody can tell which of the two does."""
     found = verdict_of(case, row)
     if found.state == "rival":
-        return f"pays nobody under bound: conflicting ({found.reason.rstrip('.')})"
+        return f"gives no credit under bound: conflicting ({found.reason.rstrip('.')})"
     if found.by is None and found.state != "outranked":
-        return f"pays nobody under bound: {found.state} ({found.reason.rstrip('.')})"
+        return f"gives no credit under bound: {found.state} ({found.reason.rstrip('.')})"
     unit = None if found.by is None else case.unit_of.get(found.by)
     number = CREDITED if unit is None else int(case.settlement.unit_bin[unit])
     if number == CREDITED:
-        return "another grade of that session pays under bound"
-    return f"another grade of that session counts under bound, and pays nobody: {bin_name(number)}"
+        return "another grade of that session counts under bound"
+    return f"another grade of that session counts under bound, and gives no credit: {bin_name(number)}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _BAR_CHARS = 16
 _BODY_CHARS = 2_000
-_REMEDIES = "What would have to be recorded; each removes the reason that is given, and another may stand behind it"
+_REMEDIES = "What would have to be recorded; each removes the given reason, and another reason may remain"
 
 
 def arm(found: ArmExplained, policy: str, limit: int) -> None:
@@ -55,7 +55,7 @@ def arm(found: ArmExplained, policy: str, limit: int) -> None:
 def _steps(found: ArmExplained, limit: int) -> None:
     kept, more = _last(found.steps, limit)
     if not kept:
-        terminal.wrap_stdout("Nothing has moved it from its prior.")
+        terminal.wrap_stdout("It still has its prior: no credit or decay has changed it.")
         return
     picture = tables.draws()
     columns = {
@@ -94,7 +94,7 @@ def session(found: SessionExplained, policy: str, limit: int) -> None:
     fits = [f"{one.session}{form if one.alias else ''}" for one in found.names if one.role == "fits"]
     if fits:
         terminal.wrap_stdout(
-            f"Names of other sessions that fit as a sanitised form, or of which one is: {_some(fits, limit)}."
+            f"Sessions whose name is a sanitised form of this one, or the reverse: {_some(fits, limit)}."
         )
     if found.links:
         kept, more = _last(found.links, limit)
@@ -187,7 +187,7 @@ def _grades(rows: Sequence[GradeRow], limit: int, title: str) -> None:
 
 def _said(row: GradeRow) -> str:
     if row.kind != "grade":
-        return "taken back" if row.kind == "retraction" else "erased"
+        return "retracted" if row.kind == "retraction" else "erased"
     said = row.outcome or "" if row.reward is None else options.fixed(row.reward)
     return f"{said} for {row.exposure_session}" if row.exposure_session else said
 

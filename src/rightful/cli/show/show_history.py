@@ -24,7 +24,7 @@ _NOTHING = "nothing was in it"
 _FATES = {
     "shown": "shown",
     "left out": "left out: its call is gone",
-    "inert": "never shown: what it stands for was gone",
+    "inert": "never shown: the items that it replaces were gone",
 }
 
 
@@ -55,7 +55,7 @@ def full(seen: Seen, limit: int, *, whole: bool) -> None:
     fates = Counter(one.fate for one in seen.whole.entries)
     counted = ", ".join(f"{count:,} {fate}" for fate, count in sorted(fates.items()))
     print_stdout(f"{plural(len(seen.whole.entries), 'item')}: {counted}" if counted else _NOTHING)
-    print_stdout(*(f"#{position} says nothing here: {why}" for position, why in seen.whole.ignored))
+    print_stdout(*(f"#{position} has no effect: {why}" for position, why in seen.whole.ignored))
     _owed(seen)
     shown = seen.whole.entries[-limit:] if limit else seen.whole.entries
     _cut(len(seen.whole.entries) - len(shown), "earlier item")
@@ -66,7 +66,7 @@ def full(seen: Seen, limit: int, *, whole: bool) -> None:
 
 def diff(seen: Seen, limit: int, *, whole: bool) -> None:
     """Print each compaction: what it covered (-), and what stands for that (+); see `view`."""
-    _head(seen, "what each compaction covered (-), and what stands for that (+)")
+    _head(seen, "what each compaction covered (-), and its summary (+)")
     found = seen.whole.compactions
     print_stdout(
         f"{plural(len(found), 'compaction')}; what they covered stays in the ledger" if found else "no compaction"
@@ -102,7 +102,7 @@ class _Listing:
         print_stdout("", "  ".join(parts) + "".join(self._facts()))
         print_stdout(f"  {self._sizes()}")
         if one.inert:
-            print_stdout("  shows nothing: all that it covers was gone already")
+            print_stdout("  shows nothing: everything that it covers was already gone")
         self._list("-", one.covered)
         self._list("+", one.put)
 
@@ -118,7 +118,7 @@ class _Listing:
 
     def _sizes(self) -> str:
         before, after = (self._said(ids) for ids in (self._one.covered, self._one.put))
-        return f"{before} gave way to {after}" if self._one.covered else f"nothing gave way; {after} came in"
+        return f"{before} replaced by {after}" if self._one.covered else f"nothing replaced; {after} added"
 
     def _said(self, ids: list[ItemKey]) -> str:
         return f"{plural(len(ids), 'item')}, {plural(self._seen.size(ids), 'character')} of JSON" if ids else "nothing"
@@ -134,7 +134,7 @@ class _Listing:
     def _line(self, sign: str, id_: ItemKey) -> None:
         entry = self._seen.entries.get(id_)
         if entry is None:
-            print_stdout(f"  {sign} an item that is not there any more")
+            print_stdout(f"  {sign} an item that no longer exists")
             return
         said = _read(self._seen, entry, whole=self._whole)
         marks = f"  [{', '.join(said.marks)}]" if said.marks else ""
@@ -154,10 +154,10 @@ def _head(seen: Seen, what: str) -> None:
         print_stdout(f"Nothing is in the history of {seen.asked} itself; this is of {seen.session}, by its links.")
     if seen.joined:
         print_stdout(
-            f"Nothing is in its own history. Its links join it with several that have one: {', '.join(seen.joined)}."
+            f"Nothing is in its own history. Its links join it to several that have one: {', '.join(seen.joined)}."
         )
     for fork in seen.rows.forks:
-        print_stdout(f"begun at #{fork.position} with what {fork.of} showed at #{fork.through}")
+        print_stdout(f"forked at #{fork.position} from what {fork.of} showed at #{fork.through}")
     for session, how, of in seen.rows.continued:
         print_stdout(("" if session == seen.session else f"{session}: ") + continues(how, of))
 
@@ -220,7 +220,7 @@ def _stands_for(seen: Seen, entry: Told) -> list[str]:
     if not entry.summary:
         return []
     found = seen.stands_for.get(entry.id)
-    return ["put there by a compaction" if found is None else f"stands for {plural(len(found.covered), 'item')}"]
+    return ["added by a compaction" if found is None else f"replaces {plural(len(found.covered), 'item')}"]
 
 
 def _of(seen: Seen, position: int) -> str:

@@ -124,7 +124,7 @@ def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: 
     terminal.wrap_stdout(*(f"{one}." for one in answer.lost))
     _tell_search(scan)
     for one in before:
-        terminal.wrap_stdout(f"Bound before, by {one.evidence}: {one.uri}. `rightful locate --check` looks at it.")
+        terminal.wrap_stdout(f"Bound before, by {one.evidence}: {one.uri}. Check it with `rightful locate --check`.")
     _tell_bound(bound)
 
 
@@ -218,7 +218,7 @@ def show_missing(path: str, read: Rows, found: Missing, bound: tuple[Bound, ...]
             *dict.fromkeys(f"{f'line {n}' if name == '-' else name}: {why}." for name, n, _, why, _ in rows)
         )
     for problem in read.problems[:_PROBLEMS]:
-        terminal.note_stderr(f"line {problem.line}: {problem.what}; it stays as it is.")
+        terminal.note_stderr(f"line {problem.line}: {problem.what}; it was not changed.")
     _tell_search(found.scan)
     _tell_bound(bound)
     if written is not None:
@@ -228,18 +228,19 @@ def show_missing(path: str, read: Rows, found: Missing, bound: tuple[Bound, ...]
 def _tell_written(one: Repaired) -> None:
     if one.left is not None:
         terminal.note_stderr(
-            f"an interrupted write left bytes beside the file that nobody else had; they are kept as {one.left}."
+            f"an interrupted write left bytes next to the file that exist nowhere else; they are kept as {one.left}."
         )
     if one.glued:
         lines = ", ".join(map(str, one.glued))
         terminal.note_stderr(
-            f"on line {lines} several objects share a line, or the file is no UTF-8: no reader sees them; left."
+            f"on line {lines} several objects share a line, or the file is not UTF-8; readers ignore them, and they "
+            f"were not changed."
         )
     if one.backup is None:
-        terminal.wrap_stdout("Nothing was written back: no record that misses its transcript has an owner.")
+        terminal.wrap_stdout("Nothing was written back: no record without its transcript has an owner.")
         return
     terminal.wrap_stdout(
-        f"Written back: {terminal.plural(len(one.rows), 'record')}. The file of before is {one.backup}."
+        f"Written back: {terminal.plural(len(one.rows), 'record')}. The previous file is kept as {one.backup}."
     )
 
 

@@ -35,7 +35,7 @@ _UNREADABLE = {
 
 _HOLES = 20
 _RANGES = 20
-_CUMULATIVE = "used since it began, by the tool's own count, which may hold more than what stands here"
+_CUMULATIVE = "used since it began, by the tool's own count, which may include more than this transcript"
 _ASIDE = frozenset({"data", "usage"})
 
 
@@ -121,10 +121,10 @@ def _head(transcript: Transcript, shown: Shown) -> None:
     print_stdout(f"transcript of {transcript.session}")
     if transcript.names not in ([], [transcript.session]):
         print_stdout(
-            f"Nothing was said under this name itself; what was is of {', '.join(transcript.names)}, by its links."
+            f"Nothing is recorded under this name itself; shown is {', '.join(transcript.names)}, by its links."
         )
     if transcript.ambiguous:
-        print_stdout(f"Nothing was said under this name itself, and no other name's is shown: {transcript.ambiguous}.")
+        print_stdout(f"Nothing is recorded under this name itself, and no other name is shown: {transcript.ambiguous}.")
     print_stdout(transcript.completeness + (f": {transcript.why}" if transcript.why else ""))
     holes = transcript.holes if shown.full else transcript.holes[:_HOLES]
     print_stdout(*(f"hole: {words(hole)}" for hole in holes))
@@ -132,8 +132,8 @@ def _head(transcript: Transcript, shown: Shown) -> None:
         print_stdout(f"and {plural(len(transcript.holes) - len(holes), 'hole')} more; --full shows all.")
     for producer, count in transcript.left_out.items():
         print_stdout(
-            f"left out: {plural(count, 'item')} of the history that {producer} wrote, since another producer tells "
-            f"this session and nothing shows which of them are the same."
+            f"omitted: {plural(count, 'item')} of the history that {producer} wrote, because another producer records "
+            f"this session and nothing shows which items are the same."
         )
     if (started := transcript.started) is not None:
         facts = {name: getattr(started, name) for name in ("harness", "model", "cwd", "work_item")}
@@ -149,7 +149,7 @@ def _tail(transcript: Transcript, hidden: Counter[str], bound: tuple[str, ...]) 
     if bound:
         print_stdout("", *bound)
     elif not transcript.entries:
-        print_stdout("", "Nothing that was said or done is recorded of it.")
+        print_stdout("", "No entry is recorded for this session.")
     lines = []
     if hidden:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items()))
@@ -184,7 +184,7 @@ def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
         if shown.all:
             yield from _rows(entry.conflicts, shown)
     if entry.rows is not UNSET and (entry.revisions > 1 or (entry.result_revisions or 1) > 1):
-        yield f"  told by {plural(len(entry.rows), 'row')}:"
+        yield f"  from {plural(len(entry.rows), 'row')}:"
         yield from _rows(entry.rows, shown)
 
 
@@ -197,14 +197,14 @@ def _covered(entry: Entry, shown: Shown) -> str:
     if len(parts) < len(ranges):
         parts.append(f"and {plural(len(ranges) - len(parts), 'range')} more; --full shows all")
     if entry.elsewhere is not UNSET:
-        theirs = f"{plural(entry.elsewhere, 'item')} of the history that it was begun with"
+        theirs = f"{plural(entry.elsewhere, 'item')} of the history that it was forked from"
         parts.append(f"and {theirs}" if parts else theirs)
     if entry.unresolved is not UNSET:
         lost = (
             f"{plural(entry.unresolved, 'item or range', 'items or ranges')} not in the history that is recorded here"
         )
         parts.append(f"and {lost}" if parts else lost)
-    what = "taken back" if entry.kind == "history_popped" else "covers"
+    what = "undoes" if entry.kind == "history_popped" else "covers"
     return f"  {what}: {', '.join(parts) or 'nothing'}"
 
 
@@ -217,16 +217,18 @@ def _place(item: list[Any] | UnsetType) -> int | None:
     return None if item is UNSET else item[1]
 
 
+_MARKS = {"late": "late: its turn was closed before", "taken_back": "undone"}
+"""The marks of a heading that differ from the name of the field."""
+
+
 def _heading(entry: Entry, shown: Shown) -> str:
     parts = [_name(entry.position, _place(entry.item)), time_text(entry.at_us, is_bound=entry.at_basis == "file")]
     parts += [str(entry.session)] if shown.named and entry.session is not UNSET else []
     marks = [
-        word.replace("_", " ")
-        for word in ("late", "hidden", "meta", "summary", "withdrawn", "taken_back", "erased")
-        if getattr(entry, word) is True
+        _MARKS.get(name, name)
+        for name in ("late", "hidden", "meta", "summary", "withdrawn", "taken_back", "erased")
+        if getattr(entry, name) is True
     ]
-    if entry.late is True:
-        marks[0] = "late: its turn was closed before"
     if entry.revisions > 1:
         marks.append(f"{entry.revisions} revisions")
     marks += unreadable(entry.extra)
@@ -263,7 +265,7 @@ def _agent(entry: Entry) -> str:
 def _event(entry: Entry) -> str:
     """Return in words what happened, of an entry that nobody says."""
     if entry.kind == "history_forked":
-        return f"history begun with what {_or(entry.of)} showed at #{_or(entry.through)}: that stands there"
+        return f"history forked from what {_or(entry.of)} showed at #{_or(entry.through)}: which is recorded there"
     if entry.kind == "compaction_deferred":
         at = f" at response {entry.response_id}" if entry.response_id is not UNSET else ""
         return f"compaction owed{at}" + (f": {entry.reason}" if entry.reason is not UNSET else "")
@@ -274,9 +276,9 @@ def _event(entry: Entry) -> str:
 
 _EVENTS = {
     "turn_ended": ("turn ended", ""),
-    "history_compacted": ("history compacted", ": what stands above stays here, though the model saw less"),
-    "history_popped": ("history taken back", ": what was undone stays here"),
-    "history_cleared": ("history cleared", ": what stands above stays here"),
+    "history_compacted": ("history compacted", ": the entries above are kept here, though the model saw less"),
+    "history_popped": ("history undone", ": the undone entries are kept here"),
+    "history_cleared": ("history cleared", ": the entries above are kept here"),
     "history_appended": ("items of a history", ""),
 }
 """What each kind of entry is called, and what it means for what stands above."""
@@ -320,7 +322,7 @@ def _result(entry: Entry, shown: Shown) -> Iterator[str]:
         return
     marks = ["failed"] if entry.is_error is True else []
     marks += [PLACEHOLDER] if entry.placeholder is True else []
-    marks += ["late: its turn was closed before"] if entry.result_late is True else []
+    marks += [_MARKS["late"]] if entry.result_late is True else []
     marks += ["erased"] if entry.result_erased is True else []
     marks += [f"{entry.result_revisions} revisions"] if (entry.result_revisions or 1) > 1 else []
     marks += unreadable(entry.result_extra)

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     from rightful.reports.audits import recorded_rule
 
     if args.against is not None:
-        raise UsageError("--recorded is held against every rule; leave --against out, or name one more rule as POLICY.")
+        raise UsageError("--recorded compares the file with every rule; omit --against, or pass one more as POLICY.")
     asked = args.policy is not None or what_if.asked(args)
     named = options.policy_named(args.policy or "bound", "POLICY") if asked else None
     data, as_of = _read(args.recorded), options.as_of(args)
@@ -63,7 +63,7 @@ def _read(path: str) -> bytes:
     except (OSError, ValueError) as error:  # a NUL in a path is a ValueError
         raise UsageError(f"--recorded {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > limits.EVENT_BYTES:
-        raise UsageError(f"--recorded {path} is larger than {limits.EVENT_BYTES:,} bytes, and so no bandit's state.")
+        raise UsageError(f"--recorded {path} is larger than {limits.EVENT_BYTES:,} bytes, the limit of a state file.")
     return data
 
 
@@ -81,7 +81,7 @@ def _show(found: Verdict, path: str) -> None:
     contexts = f", {terminal.plural(found.contexts, 'belief')} by context" if found.contexts else ""
     facts = {
         "recorded": f"{path}: {terminal.plural(found.arms, 'arm')}{contexts}",
-        "last updated": "not said" if found.last_updated is None else times.text_of(found.last_updated),
+        "last updated": "not recorded" if found.last_updated is None else times.text_of(found.last_updated),
         "rule": "changed in time" if found.changes else f"{best.policy} ({best.policy_hash[:12]})",
         "through": f"position {found.through:,}",
     }
@@ -174,16 +174,19 @@ def verdict(found: Verdict) -> str:
     what = "beliefs" if found.contexts else "arms"
     best = found.candidates[0]
     if not total:
-        return "The file holds no belief; nothing can be told of it."
+        return "The file contains no beliefs, so no rule can be identified."
     if found.credited and not found.common:
         return (
-            "It cannot be determined which rule wrote the file: no arm in common. The file and the log name the same "
-            "arms differently, or the file is that of another bandit; `rightful policy aliases` proposes names."
+            "It cannot be determined which rule wrote the file: no arm in common. The file and the log use different "
+            "names for the same arms (`rightful policy aliases` proposes names), or the file belongs to another bandit."
         )
     if not found.told:
         by_then = "" if found.last_updated is None else f" up to its time, {times.text_of(found.last_updated)}"
-        why = "credits no arm that belongs into such a file" if found.grades else "holds no grade"
-        return f"It cannot be told which rule wrote the file: the log {why}{by_then}. So all rules say the same."
+        why = "credits no arm of such a file" if found.grades else "contains no grade"
+        return (
+            f"It cannot be determined which rule wrote the file: the log {why}{by_then}, so all rules give the same "
+            f"result."
+        )
     if found.changes:
         return (
             f"No rule fits alone, but one change of rule explains all {total:,} {what} within 1e-9: "
@@ -191,12 +194,11 @@ def verdict(found: Verdict) -> str:
         )
     if not best.fits:
         return (
-            f"Nothing fits; {_nearest(found)}: {best.wrong:,} of {total + best.only_log:,} {what} do not agree"
-            f"{_off(best)}."
+            f"No rule fits; {_nearest(found)}: {best.wrong:,} of {total + best.only_log:,} {what} differ{_off(best)}."
         )
     same = [one for one in found.fitting if (one.exact, one.close) == (best.exact, best.close)]
     names = " and ".join(f"`{one.policy}`" for one in same)
-    fit = "fits" if len(same) == 1 else "fit alike, and the log cannot tell them apart"
+    fit = "fits" if len(same) == 1 else "fit equally well, and the log cannot distinguish them"
     if best.close:
         return f"{names} {fit}: {best.exact:,} of {total:,} {what} bit for bit, the others within 1e-9."
     return f"{names} {fit}: {best.exact:,} of {total:,} {what} bit for bit."
@@ -234,7 +236,7 @@ def lacking(found: Verdict) -> str:
     """Return what the log lacks, and what the file lost, in words."""
     arms = [one for one in found.lacks if one.context is None]
     if not found.lacks:
-        return "The log lacks nothing that the file holds."
+        return "The log lacks nothing that the file contains."
     parts = []
     for what, said in (("missing", "lacks {} of {}"), ("lost", "has {} of {} that the file lost")):
         mine = [one for one in arms if one.what == what]
@@ -249,5 +251,5 @@ def lacking(found: Verdict) -> str:
         noun = "arm was" if others == 1 else "arms were"
         parts.append(f"{others:,} {noun} given other rewards than the log has.")
     if not parts:
-        parts.append("The arms agree; what does not is in the beliefs by context.")
+        parts.append("The arms agree; only beliefs by context differ.")
     return " ".join(parts)

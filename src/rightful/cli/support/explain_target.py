@@ -118,8 +118,8 @@ def _several(asked: str, found: list[Meant]) -> str:
     shown = ", ".join(f"{one.kind} {one.name}" for one in found[:_CANDIDATES])
     more = f" and {len(found) - _CANDIDATES:,} more" if len(found) > _CANDIDATES else ""
     how = " or ".join(f"--{kind}" for kind in (EVENT, SESSION, ARM) if kind in kinds)
-    say = f"Say which with {how}" if len(kinds) > 1 else "Name one in full"
-    return f"{asked!r} can mean {shown}{more}; nothing was explained. {say}."
+    fix = f"Choose with {how}" if len(kinds) > 1 else "Type one in full"
+    return f"{asked!r} is ambiguous: {shown}{more}; nothing was explained. {fix}."
 
 
 def _none(facts: Facts, asked: str, kind: str | None, head: int) -> str:
@@ -132,5 +132,5 @@ def _none(facts: Facts, asked: str, kind: str | None, head: int) -> str:
     )
     hint = f" Names that contain it: {options.listed(near)}." if near else lists
     if not near and _POSITION.match(asked):
-        hint = f" The last position is {head}." if head else " It holds no events yet."
+        hint = f" The last position is {head}." if head else " The ledger is empty."
     return f"no {what} {asked!r} is in this ledger; nothing was explained.{hint}"

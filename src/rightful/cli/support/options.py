@@ -35,8 +35,8 @@ WHERE_SESSIONS = "`rightful status --sessions` lists them."
 """Where to look for the name of a session."""
 
 IN_BALANCE = (
-    "What is in-balance stands already in the numbers of a bandit's file; --balances none leaves those out and "
-    "credits it from the log."
+    "In-balance grades are already counted in the numbers of a bandit's file; --balances none ignores those numbers "
+    "and credits the grades from the log."
 )
 """What grades in an opening balance mean for an answer; they are easily taken for lost."""
 
@@ -179,7 +179,7 @@ def session_named(ledger: Ledger, asked: str) -> str:
     facts = ledger.projected().catch_up()
     if fitting := exactly(facts, asked):
         if len(fitting) > 1:
-            raise UsageError(f"{asked!r} is the value of {len(fitting)} sessions: {listed(fitting)}. Name one in full.")
+            raise UsageError(f"{asked!r} is the value of {len(fitting)} sessions: {listed(fitting)}. Type one in full.")
         note_others(facts, asked, fitting[0])
         return fitting[0]
     fitting = begun(facts, asked)
@@ -187,7 +187,7 @@ def session_named(ledger: Ledger, asked: str) -> str:
         return fitting[0]
     if fitting:
         raise UsageError(
-            f"{asked!r} begins {len(fitting):,} sessions: {listed(fitting)}. Type more of one, up to its whole name."
+            f"{asked!r} is the beginning of {len(fitting):,} sessions: {listed(fitting)}. Type more characters of one."
         )
     raise UsageError(f"no session is named {asked!r} in this ledger. {_near(facts, asked)}")
 
@@ -211,7 +211,9 @@ def note_others(facts: Facts, asked: str, taken: str) -> None:
     if asked == taken or split_session(taken)[1] != asked:
         return
     if others := [name for name in begun(facts, asked) if name != taken]:
-        terminal.note_stderr(f"{asked!r} is taken for {taken}, whose value it is; it also begins {listed(others)}.")
+        terminal.note_stderr(
+            f"{asked!r} is treated as {taken}, which has this value; it is also the beginning of {listed(others)}."
+        )
 
 
 def _near(facts: Facts, asked: str) -> str:
@@ -255,7 +257,7 @@ def moment(given: str, option: str, done: str) -> int | str:
         if "has no UTC offset" in str(error):
             raise
         raise UsageError(
-            f"{option} takes a position or a time, and {given!r} is neither; nothing was {done}. "
+            f"{option} expects a position or a time, got {given!r}; nothing was {done}. "
             f"Write a position as 12, a time as 2026-08-01T10:15:00Z."
         ) from None
     return given
@@ -271,9 +273,9 @@ def decay_at(args: argparse.Namespace, *policies: Policy) -> str | None:
     if given is None:
         return None
     if not given.strip():
-        raise UsageError("an empty time was given; write it as 2026-08-01T10:15:00Z or leave the option out")
+        raise UsageError("--decay-at is empty; nothing was computed. Write it as 2026-08-01T10:15:00Z, or omit it.")
     if not any(isinstance(policy.decay, TimeDecay) for policy in policies):
-        terminal.note_stderr("--decay-at changes nothing here: no policy that was asked for decays with time.")
+        terminal.note_stderr("--decay-at has no effect: no policy of this command decays with time.")
     return given
 
 
@@ -281,7 +283,7 @@ def before_all(args: argparse.Namespace, through: int, ledger: Ledger) -> str | 
     """Return a sentence where `--as-of` gives a time before the first row; it is easily taken for an event's time."""
     if through or args.as_of is None or args.as_of.isdecimal() or not ledger.log.head():
         return None
-    return "Nothing had been recorded by then; --as-of is the time of recording, not that of an event."
+    return "Nothing had been recorded by then; --as-of is a time of recording, not the time of an event."
 
 
 @contextmanager

@@ -204,7 +204,7 @@ def _import_of(args: argparse.Namespace, place: Place, path: str) -> str:
     import shlex
 
     words = ["rightful", *(["--ledger", args.ledger] if args.ledger else []), "import", str(place.harness), path]
-    return f"its transcript is bound, not imported; this imports it: {shlex.join(words)}"
+    return f"its transcript is bound but not imported; import it with: {shlex.join(words)}"
 
 
 def _say_unbound(args: argparse.Namespace, place: Place, ended_us: int, report: dict[str, Any]) -> None:

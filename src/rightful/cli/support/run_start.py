@@ -76,8 +76,8 @@ def begin(args: argparse.Namespace, ledger: Ledger, command: list[str], cwd: Pat
     except running_records.NameTakenError:
         _undo(place)
         terminal.warn_stderr(
-            f"a run was started as {identity.session} before, and another one of that name could not be told from "
-            f"it; nothing was started. Give --session another name, or leave it out."
+            f"a run named {identity.session} was started before, and a second one could not be distinguished from it; "
+            f"nothing was started. Use another --session name, or omit it."
         )
         return None
     except BaseException:
@@ -116,7 +116,7 @@ def _placed(
         temp = running_folder.temporary(os.environ)
     except OSError as error:
         raise StorageError(
-            f"no folder could be made for the run: {error.filename}: {error.strerror}", "Nothing was started."
+            f"no folder could be created for the run: {error.filename}: {error.strerror}", "Nothing was started."
         ) from None
     repository = where.repository
     life = Life(identity.session, str(where.cwd), _top(repository))
@@ -137,8 +137,8 @@ def _where(args: argparse.Namespace, ledger: Path, identity: running.Identity, c
         if args.worktree is None:
             return _Where(cwd, None, None)
         raise UsageError(
-            f"--worktree needs a git repository, and {cwd} is in none ({error}); nothing was started. Go into one, "
-            f"or leave --worktree out."
+            f"--worktree needs a git repository, but {cwd} is not in one ({error}); nothing was started. Change to a "
+            f"repository, or omit --worktree."
         ) from None
     if args.worktree is None:
         return _Where(cwd, repository, None)
@@ -177,29 +177,31 @@ def _start(args: argparse.Namespace, place: Place) -> dict[str, Any]:
 
 def notes(place: Place) -> list[str]:
     """Return what is worth knowing before a run's command has the terminal."""
-    told = []
+    lines = []
     if place.harness is not None and place.harness not in running.TOOLS:
         known = ", ".join(sorted(running.TOOLS))
-        told.append(f"{place.harness} is no tool that is known here ({known}); it is recorded, no transcript is sought")
+        lines.append(
+            f"{place.harness} is not a known agent tool ({known}); it is recorded, but no transcript is searched for"
+        )
     if led := running_git.environment_says(os.environ):
-        told.append(f"not handed on to the command: {', '.join(led)}, which lead git to another place than its folder")
+        lines.append(f"not passed to the command: {', '.join(led)}, which point git to another repository")
     if place.tree is not None:
-        told.append(f"it works in {place.tree.path}, on the new branch {place.tree.branch}")
+        lines.append(f"it works in {place.tree.path}, on the new branch {place.tree.branch}")
         if place.tree.left_behind:
             is_one = place.tree.left_behind == 1
-            changes = f"{terminal.plural(place.tree.left_behind, 'change')} that you have not committed"
-            told.append(f"{changes} {'is' if is_one else 'are'} not in there")
+            changes = terminal.plural(place.tree.left_behind, "uncommitted change")
+            lines.append(f"{changes} {'is' if is_one else 'are'} not in that work tree")
         if place.tree.has_submodules:
-            told.append("submodules are not checked out in there: git submodule update --init")
+            lines.append("submodules are not checked out in that work tree; run git submodule update --init")
     elif there := [life.session for life in place.held.before if shares(place, life)]:
         who = f"{', '.join(there)} {'works' if len(there) == 1 else 'work'}"
-        told.append(
+        lines.append(
             f"{who} in this folder too, on the same files" if place.repository is None else
             f"{who} in this work tree too, on the same files and the same index; --worktree gives each run its own"
         )  # fmt: skip
     if place.held.refused:
-        told.append(f"other runs cannot see this one: {place.held.refused[0]} cannot be written")
-    return told
+        lines.append(f"other runs cannot see this one: {place.held.refused[0]} cannot be written")
+    return lines
 
 
 def shares(place: Place, life: Life) -> bool:

@@ -112,7 +112,7 @@ def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None
         _note_time(args, policy, ledger)
     if policy == named.policy:
         if asked(args, but=but):
-            terminal.note_stderr(f"the options change nothing: {named.label} has these values already.")
+            terminal.note_stderr(f"the options have no effect: {named.label} already has these values.")
         return named
     return Named(", ".join([named.label, *words]), None, policy)
 
@@ -150,7 +150,7 @@ def balances(given: list[str] | None) -> list[str]:
     if given is None or given == [_NONE]:
         return []
     if _NONE in given:
-        raise UsageError("--balances takes `none` alone, or sources; nothing was computed. Leave one of them out.")
+        raise UsageError("--balances expects `none` or sources, got both; nothing was computed. Omit one of them.")
     return given
 
 
@@ -162,7 +162,7 @@ def _pair(text: str) -> tuple[str, str]:
     pair = _PAIR.fullmatch(text)
     if pair is None:
         raise UsageError(
-            f"--arm-alias takes ALIAS=ARM, and {text!r} is none; nothing was computed. Write a = in a name as ==."
+            f"--arm-alias expects ALIAS=ARM, got {text!r}; nothing was computed. Write a = in a name as ==."
         )
     return pair[1].replace("==", "="), pair[2].replace("==", "=")
 
@@ -187,8 +187,8 @@ def _decay(text: str) -> dict[str, Any] | None:
     except ValueError:
         pass
     raise UsageError(
-        f"--decay takes none, time:SECONDS (or 12h, 7d, 2w), session:GAMMA, arm:GAMMA or events, and {text!r} is "
-        f"none of them; nothing was computed.{_meant_decay(text)}"
+        f"--decay expects none, time:SECONDS (or 12h, 7d, 2w), session:GAMMA, arm:GAMMA or events, got {text!r}; "
+        f"nothing was computed.{_meant_decay(text)}"
     )
 
 
@@ -212,8 +212,8 @@ def _note_time(args: argparse.Namespace, policy: Policy, ledger: Ledger) -> None
     latest_us = log_clock.latest_at_us(ledger.log, projected.facts, through)
     if latest_us:
         terminal.note_stderr(
-            f"the decay is as of {times.text_of(latest_us)}, the latest time in the ledger, with what is left out; "
-            f"--decay-at TIME gives another."
+            f"evidence is decayed as of {times.text_of(latest_us)}, the latest time in the ledger, including excluded "
+            f"sessions; use --decay-at to choose another time."
         )
 
 
@@ -223,8 +223,8 @@ def _note_idle(args: argparse.Namespace, facts: Facts) -> None:
     sources = [one.source for one in facts.balances]
     arms = {*facts.arms.values, *(arm for one in facts.balances for arm in one.arms)}
     idle = [
-        *_unfit("--grader", args.grader, graders, "no grade is by such a grader"),
-        *_unfit("--without-grader", args.without_grader, graders, "no grade is by such a grader"),
+        *_unfit("--grader", args.grader, graders, "no grade has such a grader"),
+        *_unfit("--without-grader", args.without_grader, graders, "no grade has such a grader"),
         *_unfit("--balances", args.balances, [*sources, _NONE], "no opening balance has such a source"),
         *(
             f"--arm-alias {one}: no exposure or balance names {_pair(one)[0]}."

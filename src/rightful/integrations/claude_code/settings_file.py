@@ -15,8 +15,8 @@ from contextlib import contextmanager
 
 from rightful.errors import StorageError, UsageError
 
-UNCHANGED = "Nothing was changed; try again when nobody writes it."
-"""What to say of a file that others write all the time."""
+UNCHANGED = "Nothing was changed. Run the command again when no other process writes the file."
+"""The effect and the fix for a file that other processes keep writing."""
 
 _OURS = ".rightful-"
 _HALF = re.compile(rf"(?:\.before-rightful(?:\.[0-9]+)?)?{re.escape(_OURS)}([0-9]{{1,9}})\.tmp")
@@ -35,7 +35,7 @@ def read(path: str) -> bytes | None:
         return None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise UsageError(f"{path} is no regular file; nothing was changed. Name a settings file.")
+        raise UsageError(f"{path} is not a regular file; nothing was changed. Name a settings file.")
     with open(fd, "rb") as file:
         return file.read()
 
@@ -95,7 +95,10 @@ def _give(fd: int, like: str) -> None:
         _give_to(fd, os.stat(os.path.dirname(like)))
         return
     if found.st_uid != os.fstat(fd).st_uid and os.geteuid() != 0:
-        raise StorageError(f"{like} belongs to another user, and would become yours", "Nothing was changed; be him.")
+        raise StorageError(
+            f"{like} belongs to another user; writing it would change its owner",
+            "Nothing was changed. Run the command as that user.",
+        )
     _give_to(fd, found)
     if os.geteuid() != 0:
         with contextlib.suppress(OSError):  # a group that we are not in

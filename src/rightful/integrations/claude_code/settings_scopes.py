@@ -42,7 +42,7 @@ def asked(args: argparse.Namespace) -> str:
     if args.settings is None:
         return file_of(args.scope)
     if not args.settings.strip():
-        raise UsageError("--settings is empty; nothing was done. Give the path of a file, or leave it out.")
+        raise UsageError("--settings is empty; nothing was done. Pass the path of a file, or omit it.")
     return str(os.path.abspath(args.settings))
 
 
@@ -55,7 +55,7 @@ def file_of(scope: str) -> str:
     if scope == "user":
         home = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
         if home.startswith("~"):
-            raise UsageError("your home folder is not known; nothing was done. Name the file with --settings.")
+            raise UsageError("your home folder is unknown; nothing was done. Name the file with --settings.")
         return os.path.abspath(f"{home}/settings.json")
     name = "settings.json" if scope == "project" else "settings.local.json"
     return f"{_project()}/.claude/{name}"
