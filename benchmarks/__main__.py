@@ -61,7 +61,7 @@ def run(name: str, folder: Path, size: int | None, *, quick: bool) -> Iterator[t
 
 def table(lines: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Yield the Markdown table of JSON lines."""
-    yield "| benchmark | beside | n | ours | floor | ratio (lowest to highest) | budget | met |"
+    yield "| benchmark | against | n | ours | floor | ratio (lowest to highest) | budget | met |"
     yield "|---|---|--:|--:|--:|--:|--:|---|"
     for line in lines:
         unit, ratios = line["ours"]["unit"], line["ratios"]
