@@ -16,7 +16,7 @@ from tests.strategies import Wire
 import rightful
 from rightful.backfill.apply_plan import Done, apply, rollback
 from rightful.backfill.plan_document import Plan
-from rightful.backfill.planning import Asked, Books, planned
+from rightful.backfill.planning import Books, PlanRequest, planned
 from rightful.backfill.publication_status import TargetStatus, status
 from rightful.policies import policy_of
 
@@ -89,8 +89,8 @@ def clock() -> int:
     return next(_ticks)
 
 
-def asked(target: Path, reader: str = "gptme-sessions", policy: Any = "bound", **more: Any) -> Asked:
-    return Asked(str(target), reader, policy_of(policy), **more)
+def asked(target: Path, reader: str = "gptme-sessions", policy: Any = "bound", **more: Any) -> PlanRequest:
+    return PlanRequest(str(target), reader, policy_of(policy), **more)
 
 
 def plan_of(path: Path, target: Path, reader: str = "gptme-sessions", policy: Any = "bound", **more: Any) -> Plan:

@@ -309,7 +309,7 @@ def test_the_lock_of_pm_dispatch_is_taken_and_its_file_stays(path: Path, tmp_pat
     held: list[bool] = []
     place = module.place
 
-    def look(*arguments: Any) -> None:
+    def read_plannable(*arguments: Any) -> None:
         with Path(f"{target}.lock").open("rb") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -318,7 +318,7 @@ def test_the_lock_of_pm_dispatch_is_taken_and_its_file_stays(path: Path, tmp_pat
         place(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "place", look)
+        patch.setattr(module, "place", read_plannable)
         applied(path, plan_of(path, target, "pm-dispatch"))
         taken_back(path, target)
 

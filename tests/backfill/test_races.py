@@ -84,7 +84,7 @@ def test_a_tool_that_writes_before_the_last_look_is_noticed(
 ) -> None:
     plan, write = plan_of(path, target), module._write
 
-    def late(temp: str, data: bytes, like: module.Seen) -> None:
+    def late(temp: str, data: bytes, like: module.FileState) -> None:
         write(temp, data, like)
         _in_place(target)
 
@@ -168,7 +168,7 @@ def test_a_write_that_a_kill_left_beside_the_file_goes_back_into_its_place(path:
     plan = plan_of(path, target)
     applied(path, plan)
     theirs = text(state(arm(OLD, 5.0, 1.0, 4)))
-    Path(module.beside(str(target))).write_bytes(theirs)
+    Path(module.temporary_path(str(target))).write_bytes(theirs)
 
     with pytest.raises(TargetChangedError):
         applied(path, plan)
@@ -185,7 +185,7 @@ def test_what_a_backfill_of_another_ledger_left_beside_the_file_is_kept_and_said
     other = ledger_with(tmp_path / "other")
     applied(path, plan_of(path, target))
     theirs = text(state(arm(OLD, 5.0, 1.0, 4)))
-    Path(module.beside(str(target))).write_bytes(theirs)
+    Path(module.temporary_path(str(target))).write_bytes(theirs)
     plan, before = plan_of(other, target, force=True), target.read_bytes()
 
     with pytest.raises(
@@ -310,4 +310,4 @@ def test_a_tool_that_writes_twice_while_its_new_file_is_removed_loses_no_write(
 
     assert target.read_bytes() == seen[1]
     assert (path / "backfill" / f"{sha256(seen[0])}.bytes").read_bytes() == seen[0]
-    assert not Path(module.beside(str(target))).exists()
+    assert not Path(module.temporary_path(str(target))).exists()

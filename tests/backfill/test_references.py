@@ -23,7 +23,7 @@ LONG = b'{"n": NaN, "i": 1' + b"0" * 5000 + b', "trajectory_path": '
 
 
 def write(path: Path, owners: dict[str, str], looked: bytes | None = None) -> Repaired:
-    seen = target_file.look(str(path))
+    seen = target_file.read_plannable(str(path))
     rows = rows_of(looked or seen.data or b"", str(path)).rows
     return reference_repair.write_back(str(path), seen, tuple(row for row in rows if row.is_missing), owners)
 
@@ -90,7 +90,7 @@ def test_a_file_in_utf_16_is_read_and_not_written(tmp_path: Path) -> None:
 def test_a_file_that_was_written_meanwhile_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "session-records.jsonl"
     path.write_bytes(b'{"session_id": "a"}\n')
-    seen = target_file.look(str(path))
+    seen = target_file.read_plannable(str(path))
     rows = rows_of(seen.data or b"", str(path)).rows
     path.write_bytes(b'{"session_id": "a"}\n{"session_id": "b"}\n')
     with pytest.raises(TargetChangedError, match="another program wrote it during the search"):

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from rightful.backfill.replaced_bytes import Shelf
+from rightful.backfill.replaced_bytes import ReplacedBytes
 
 
-def names(shelf: Shelf) -> list[str]:
+def names(shelf: ReplacedBytes) -> list[str]:
     return sorted(one.name for one in shelf.folder.iterdir())
 
 
 def test_bytes_are_found_by_their_hash_and_kept_once(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = ReplacedBytes(tmp_path)
     assert shelf.find("0" * 64) is None
 
     name = shelf.keep(b"state")
@@ -32,7 +32,7 @@ def test_bytes_are_found_by_their_hash_and_kept_once(tmp_path: Path) -> None:
 
 
 def test_damaged_bytes_are_not_given_and_are_kept_anew(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = ReplacedBytes(tmp_path)
     name = shelf.keep(b"state")
     (shelf.folder / f"{name}.bytes").write_bytes(b"stat")
 
@@ -42,7 +42,7 @@ def test_damaged_bytes_are_not_given_and_are_kept_anew(tmp_path: Path) -> None:
 
 
 def test_what_a_kill_left_half_is_replaced(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = ReplacedBytes(tmp_path)
     name = shelf.keep(b"state")
     (shelf.folder / f"{name}.bytes").rename(shelf.folder / f"{name}.bytes.new")
 
@@ -52,7 +52,7 @@ def test_what_a_kill_left_half_is_replaced(tmp_path: Path) -> None:
 
 
 def test_the_last_plan_of_a_target_replaces_the_one_before(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = ReplacedBytes(tmp_path)
     assert shelf.plan_of("/ws/b.json") is None
 
     shelf.keep_plan("/ws/b.json", b"one")
@@ -80,7 +80,7 @@ def test_a_writer_waits_for_its_turn_before_it_makes_a_file(tmp_path: Path, monk
     monkeypatch.setattr(fcntl, "flock", locking)
     monkeypatch.setattr(os, "open", opening)
 
-    Shelf(tmp_path).keep(b"state")
+    ReplacedBytes(tmp_path).keep(b"state")
 
     assert said == ["turn", ".new"]
 
@@ -89,7 +89,7 @@ def test_a_file_that_could_not_be_written_leaves_nothing(tmp_path: Path, monkeyp
     def full(fd: int) -> None:
         raise OSError(28, os.strerror(28))
 
-    shelf = Shelf(tmp_path)
+    shelf = ReplacedBytes(tmp_path)
     shelf.keep(b"first")
     before = names(shelf)
     monkeypatch.setattr(os, "fsync", full)

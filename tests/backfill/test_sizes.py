@@ -81,7 +81,7 @@ def test_a_file_of_the_limit_can_be_replaced_and_one_past_it_not(target: Path, m
     size = len(text(FILE))
 
     monkeypatch.setattr(limits, "REPLACED_BYTES", size)
-    assert module.stands(str(target)).data == text(FILE)
+    assert module.read_state(str(target)).data == text(FILE)
     monkeypatch.setattr(limits, "REPLACED_BYTES", size - 1)
     with pytest.raises(TargetError, match=f"it has more than {size - 1} bytes"):
-        module.stands(str(target))
+        module.read_state(str(target))

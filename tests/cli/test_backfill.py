@@ -316,12 +316,12 @@ def test_rebuild_and_drop_updates_exclude_each_other(run: Run, target: Path) -> 
 def test_a_plan_for_a_ledger_that_cannot_be_written_says_that_it_is_not_kept(
     run: Run, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rightful.backfill.replaced_bytes import Shelf
+    from rightful.backfill.replaced_bytes import ReplacedBytes
 
     def fail(*_: Any) -> None:
         raise PermissionError(13, os.strerror(13))
 
-    monkeypatch.setattr(Shelf, "keep_plan", fail)
+    monkeypatch.setattr(ReplacedBytes, "keep_plan", fail)
 
     done = run("backfill", "plan", "--target", target, "--reader", "lesson-hook")
 

@@ -59,7 +59,7 @@ def test_a_plan_is_not_written_over_what_it_is_about(
     os.link(target, here / "hard link")
     path = {
         "same": target, "link": here / "link", "hard link": here / "hard link", "bak": f"{target}.bak",
-        "lock": f"{target}.lock", "beside": module.beside(str(target)), "ledger": ledger / "plan.json",
+        "lock": f"{target}.lock", "beside": module.temporary_path(str(target)), "ledger": ledger / "plan.json",
         "log": next(one for one in ledger.iterdir() if one.is_file()),
     }[name]  # fmt: skip
     before = {one: one.read_bytes() for one in here.rglob("*") if one.is_file() and one.name != "lock.mdb"}

@@ -136,7 +136,7 @@ def test_so_many_entries_and_transcripts_are_looked_at(tmp_path: Path, monkeypat
 def test_one_folder_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
     write.codex(tmp_path, A, AT)
     read: list[int] = []
-    scan([Root(str(tmp_path), 8), Root(f"{tmp_path}/.", 8)], told=read.append)
+    scan([Root(str(tmp_path), 8), Root(f"{tmp_path}/.", 8)], on_progress=read.append)
     assert sum(read) == 1
 
 

@@ -20,7 +20,7 @@ from rightful.locate.layouts import Root
 from rightful.locate.ownership_claims import Index, group_of
 from rightful.locate.ranks import Rank
 from rightful.locate.scan import Scan, scan
-from rightful.locate.verdicts import Answer, Court
+from rightful.locate.verdicts import Answer, OwnershipResolver
 from rightful.locate.wanted_sessions import Wanted
 
 UUIDS = [f"b381dcfa-da0b-5cf5-849f-5787aaac92{n:02d}" for n in range(3)]
@@ -71,8 +71,8 @@ def sessions(runs: list[dict[str, Any]]) -> dict[str, Wanted]:
 
 
 def judged(scanned: Scan, of: dict[str, Wanted]) -> dict[str, Answer]:
-    court = Court(Index(scanned, of.values()), of, {}, find_transcripts._same)
-    return {name: court.answer(name) for name in sorted(of)}
+    resolver = OwnershipResolver(Index(scanned, of.values()), of, {}, find_transcripts._same)
+    return {name: resolver.answer(name) for name in sorted(of)}
 
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)

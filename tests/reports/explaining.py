@@ -13,7 +13,7 @@ from tests.projections.telling import exposed
 from rightful.encoding import wire
 from rightful.errors import InvalidEventError, PolicyError
 from rightful.policies import Policy, policy_of
-from rightful.projections.credit.inputs import BINS, scene_of
+from rightful.projections.credit.inputs import BINS, credit_inputs
 from rightful.projections.projected import Projected
 from rightful.reports.explain import (
     ArmExplained,
@@ -133,15 +133,15 @@ def assert_explained(projection: Projected, policy: Policy, through: int | None 
 def assert_own(projection: Projected, policy: Policy, through: int | None = None) -> None:
     """A session's verdict counts the exposures that the projections give to its own run, and no others."""
     facts, end = projection.facts, projection.prefix(through)
-    scene = scene_of(facts, policy, end, None)
+    inputs = credit_inputs(facts, policy, end, None)
     for session in sessions_of(projection, end):
         number = next(one for one in facts.names.numbered(session, end) if facts.names.first[one] <= end)
         fitting = facts.names.fitting(number, end) if facts.names.alias[number] else []
         if len(fitting) == 1 and not facts.names.alias[fitting[0]]:
             number = fitting[0]
-        if scene.runs.ambiguous[number]:
+        if inputs.runs.ambiguous[number]:
             continue
-        own = scene.shown.pos[scene.runs.of[scene.shown.session] == scene.runs.of[number]].tolist()
+        own = inputs.shown.pos[inputs.runs.of[inputs.shown.session] == inputs.runs.of[number]].tolist()
         found = explain_session(projection, policy, session, as_of=end)
         mine = [row for row in found.exposures if row.position not in found.elsewhere]
         assert [row.position for row in mine if row.state not in {"withdrawn", "left-out"}] == own

@@ -21,8 +21,8 @@ from rightful.backfill.plan_document import Plan, difference
 from rightful.backfill.plan_notes import way_out
 from rightful.backfill.planning import Books, Computed, recomputed
 from rightful.backfill.pm_dispatch_backup import Backup
-from rightful.backfill.replaced_bytes import Shelf
-from rightful.backfill.target_file import Seen
+from rightful.backfill.replaced_bytes import ReplacedBytes
+from rightful.backfill.target_file import FileState
 from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError, UsageError
 from rightful.identity import composite_key, event_id
 from rightful.importers.bandits.tool_formats import FORMS, read
@@ -89,12 +89,12 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
     if real != plan.target:
         raise TargetChangedError(real, f"{plan.target} became a link to it after the plan was made")
     target.check_outside(real, books.folder)
-    with _held(real, as_tool=plan.reader == "pm-dispatch"):
-        chain, seen = _looked(books, real)
+    with _locked(real, as_tool=plan.reader == "pm-dispatch"):
+        chain, seen = _publications_and_file(books, real)
         key = _plan_key(plan)
         mine = event_id(PRODUCER, key)
         last = chain[-1] if chain else None
-        if last is not None and last.id != mine and _stands(last, seen, plan):
+        if last is not None and last.id != mine and _is_in_place(last, seen, plan):
             return _done(real, "already in place", last)
         if (last.id if last else None) not in {plan.supersedes, mine}:
             raise TargetChangedError(real, "something else was published to it after the plan was made")
@@ -103,12 +103,12 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
             return _done(real, "already in place", last)
         if seen.sha256 != plan.previous_sha256:
             raise target.changed(real, "its content is neither what the plan was made for nor what the plan writes")
-        found = _again(books, plan, seen, [publication for publication in chain if publication.id != mine])
+        found = _recomputed(books, plan, seen, [publication for publication in chain if publication.id != mine])
         event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
         if last is None or last.id != mine or "beliefs" in last.said:  # or an earlier version began it
             event["extra"] |= {"beliefs": read(real, found.data).beliefs_sha256}
         event |= _rules(last, mine)
-        backup = Backup(Shelf(books.folder), real, mine) if plan.reader == "pm-dispatch" else None
+        backup = Backup(ReplacedBytes(books.folder), real, mine) if plan.reader == "pm-dispatch" else None
         if backup is not None and (last is None or last.id != mine):
             backup.keep()
         return _write(books, found.data, seen, event, found.opened, backup)
@@ -133,8 +133,8 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
         StorageError: The bytes are not kept any more, or the system failed.
     """
     real = target.resolved(named)
-    with _held(real, as_tool=_as_tool(publications(books.projected.log, real)[real])):
-        chain, seen = _looked(books, real)
+    with _locked(real, as_tool=_as_tool(publications(books.projected.log, real)[real])):
+        chain, seen = _publications_and_file(books, real)
         if not chain:
             raise UsageError(f"nothing was published to {real} from this ledger, so there is nothing to roll back.")
         last, force_ids = chain[-1], {publication.id for publication in in_force(chain)[-1:]}
@@ -149,37 +149,37 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
             raise target.changed(real, "another program wrote it after it was published", _BACK_ALL_THE_SAME)
         if not force and back.previous != seen.sha256:
             target.check_alone(real, seen)
-        data, backup = _kept(books, back), Backup(Shelf(books.folder), real, back.id)
+        data, backup = _earlier_bytes(books, back), Backup(ReplacedBytes(books.folder), real, back.id)
         backup.check()
-        done = _write(books, data, seen, _taken_back(back, last, seen, clock()), None)
+        done = _write(books, data, seen, _rollback_event(back, last, seen, clock()), None)
         backup.restore()
         return done
 
 
-def _finish(books: Books, real: str, last: Published, seen: Seen, *, force: bool) -> Done:
+def _finish(books: Books, real: str, last: Published, seen: FileState, *, force: bool) -> Done:
     """Complete a rollback that stands in the ledger."""
-    backup = Backup(Shelf(books.folder), real, str(last.rolled_back))
+    backup = Backup(ReplacedBytes(books.folder), real, str(last.rolled_back))
     if seen.sha256 == last.new:
         target.sync(real)
         backup.restore()
         return _done(real, "already in place", last)
     if seen.sha256 != last.previous and not force:
         raise target.changed(real, "another program wrote it after it was rolled back", _BACK_ALL_THE_SAME)
-    found = Shelf(books.folder).find(last.event.new_sha256) if last.new is not None else None
+    found = ReplacedBytes(books.folder).find(last.event.new_sha256) if last.new is not None else None
     if last.new is not None and found is None:
         raise _not_kept(real, last.new)
     if seen.data is not None:
-        Shelf(books.folder).keep(seen.data)
+        ReplacedBytes(books.folder).keep(seen.data)
     backup.check()
-    target.place(real, found, seen, Shelf(books.folder).keep_at)
+    target.place(real, found, seen, ReplacedBytes(books.folder).keep_at)
     backup.restore()
     return _done(real, "written" if last.new is not None else "removed", last)
 
 
-def _kept(books: Books, back: Published) -> bytes | None:
+def _earlier_bytes(books: Books, back: Published) -> bytes | None:
     if back.previous is None:
         return None
-    found = Shelf(books.folder).find(back.previous)
+    found = ReplacedBytes(books.folder).find(back.previous)
     if found is None:
         raise _not_kept(back.event.target, back.previous)
     return found
@@ -195,7 +195,7 @@ def _as_tool(chain: list[Published]) -> bool:
 
 
 @contextlib.contextmanager
-def _held(real: str, *, as_tool: bool) -> Iterator[None]:
+def _locked(real: str, *, as_tool: bool) -> Iterator[None]:
     """Hold the target's lock; an error of the system says what it means."""
     try:
         with target.locked(real, as_tool=as_tool):
@@ -208,32 +208,32 @@ def _held(real: str, *, as_tool: bool) -> Iterator[None]:
         ) from error
 
 
-def _looked(books: Books, real: str) -> tuple[list[Published], Seen]:
+def _publications_and_file(books: Books, real: str) -> tuple[list[Published], FileState]:
     """Return what was published and what stands there, once what a kill left beside the file is dealt with.
 
     Raises:
         TargetChangedError: A tool wrote the file in the moment of the kill, and it stands there
             again; or nobody can say whose that is, and it is kept.
     """
-    chain, seen = publications(books.projected.log, real)[real], target.stands(real)
-    left, shelf = target.stands(target.beside(real)), Shelf(books.folder)
+    chain, seen = publications(books.projected.log, real)[real], target.read_state(real)
+    left, replaced = target.read_state(target.temporary_path(real)), ReplacedBytes(books.folder)
     if left.data is None:
         return chain, seen
     last = chain[-1] if chain else None
     known = {seen.sha256} | ({last.new, last.previous} if last else set())
     if last is not None and seen.sha256 == last.new:  # it came out of the file's place
-        target.settle(real, last.previous, last.new, shelf.keep_at)
+        target.settle(real, last.previous, last.new, replaced.keep_at)
         return chain, seen
-    where = None if left.sha256 in known else shelf.keep_at(left.data)
-    target.drop(target.beside(real))
+    where = None if left.sha256 in known else replaced.keep_at(left.data)
+    target.drop(target.temporary_path(real))
     if where is not None and (last is None or seen.sha256 != last.previous):  # else it is a half of what we began
         raise target.changed(
             real, f"an interrupted backfill left a temporary file next to it, which was moved to {where}", _LEFT
         )
-    return chain, target.stands(real)
+    return chain, target.read_state(real)
 
 
-def _stands(last: Published, seen: Seen, plan: Plan) -> bool:
+def _is_in_place(last: Published, seen: FileState, plan: Plan) -> bool:
     """Return whether a publication already put the bytes of a plan in place, by the rules of attribution of now."""
     return last.new == seen.sha256 == plan.new_sha256 and (last.rules == RULES or last.rolled_back is not None)
 
@@ -244,7 +244,7 @@ def _rules(last: Published | None, mine: str) -> Wire:
     return {} if rules is None else {"rules": rules}
 
 
-def _again(books: Books, plan: Plan, seen: Seen, chain: list[Published]) -> Computed:
+def _recomputed(books: Books, plan: Plan, seen: FileState, chain: list[Published]) -> Computed:
     """Make the plan once more, and hold it against what it says: what is published is what was computed."""
     found = recomputed(books, plan, seen, chain)
     if found.plan.refusals and not plan.forced:
@@ -290,7 +290,7 @@ def _publication(plan: Plan, key: str, now_us: int, *, opened: bool) -> Wire:
     return {name: value for name, value in event.items() if value is not None}
 
 
-def _taken_back(back: Published, last: Published, seen: Seen, now_us: int) -> Wire:
+def _rollback_event(back: Published, last: Published, seen: FileState, now_us: int) -> Wire:
     extra: Wire = {"rollback": True, "rolled_back": back.id}
     extra |= {"reader": back.said["reader"]} if "reader" in back.said else {}
     extra |= {"removed": True} if back.previous is None else {}
@@ -304,7 +304,7 @@ def _taken_back(back: Published, last: Published, seen: Seen, now_us: int) -> Wi
 
 
 def _write(
-    books: Books, data: bytes | None, seen: Seen, event: Wire, opened: Wire | None, backup: Backup | None = None
+    books: Books, data: bytes | None, seen: FileState, event: Wire, opened: Wire | None, backup: Backup | None = None
 ) -> Done:
     """Open the balance, keep the old bytes, publish, put the new bytes in place."""
     real, new = event["target"], None if data is None else target.sha256(data)
@@ -313,12 +313,12 @@ def _write(
     if opened is not None:
         _append(books, opened)
     if seen.data is not None:
-        Shelf(books.folder).keep(seen.data)
+        ReplacedBytes(books.folder).keep(seen.data)
     receipt = _append(books, event)
     if new != seen.sha256:
         if backup is not None:
             backup.write(seen)
-        target.place(real, data, seen, Shelf(books.folder).keep_at)
+        target.place(real, data, seen, ReplacedBytes(books.folder).keep_at)
     return Done(
         target=real, happened=_happened(new, changed=new != seen.sha256), publication=receipt.id,
         position=receipt.position, sha256=new, replaced=seen.sha256,
@@ -355,4 +355,4 @@ def interrupted(books: Books, plan: Plan) -> bool:
     """Say whether a plan was published and is not in place yet: applying it again completes it."""
     chain = publications(books.projected.log, plan.target)[plan.target]
     mine = bool(chain) and chain[-1].id == event_id(PRODUCER, _plan_key(plan))
-    return mine and plan.new_sha256 != plan.previous_sha256 == target.stands(plan.target).sha256
+    return mine and plan.new_sha256 != plan.previous_sha256 == target.read_state(plan.target).sha256

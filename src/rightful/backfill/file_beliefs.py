@@ -137,20 +137,20 @@ def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Nu
         takes: Says which arms belong into the file.
         state: What the file holds.
     """
-    counted, stood, told = _tallies(found), _times_of(state), _told(found)
+    counted, file_times, balance_times = _tallies(found), _times_of(state), _balance_times(found)
     opened = [(balance.at_us, _text(balance.at_us)) for balance in found.own]
-    _, latest = max([*stood.values(), _latest(found), *opened], key=lambda moment: moment[0])
+    _, latest = max([*file_times.values(), _latest(found), *opened], key=lambda moment: moment[0])
     created = state.top.get("created")
     created = created if isinstance(created, str) else _text(_first_us(found))
     latest = latest or created
 
     def number(key: Key, belief: Posterior) -> Number:
-        beside = counted.get(key) or _marginal(counted, key)
-        last_us = -1 if beside.last_us is None else beside.last_us
-        at_us, text = stood.get(key, (-1, ""))
+        tally = counted.get(key) or _marginal(counted, key)
+        last_us = -1 if tally.last_us is None else tally.last_us
+        at_us, text = file_times.get(key, (-1, ""))
         if at_us < last_us:
-            text = told.get((key, last_us)) or _text(last_us)
-        return Number(belief.alpha, belief.beta, belief.n, beside.rewards, text or latest)
+            text = balance_times.get((key, last_us)) or _text(last_us)
+        return Number(belief.alpha, belief.beta, belief.n, tally.rewards, text or latest)
 
     place = _order(found, counted)
     arms = sorted(found.posteriors.arms.items(), key=lambda item: place((item[0], None)))
@@ -199,7 +199,7 @@ def _tallies(found: Beliefs) -> dict[Key, Tally]:
     return tallies(found.facts, found.settlement, found.posteriors.policy, found.posteriors.through)
 
 
-def _told(found: Beliefs) -> dict[tuple[Key, int], str]:
+def _balance_times(found: Beliefs) -> dict[tuple[Key, int], str]:
     """Return the times of the balances' arms as their files wrote them, by what they mean."""
     said = (
         (key, entry.last_updated, _us(entry.last_updated or ""))

@@ -11,7 +11,7 @@ import numpy as np
 from rightful import times
 from rightful.backfill.file_beliefs import Beliefs
 from rightful.backfill.plan_document import ArmChange, Plan, Rule, Uncredited
-from rightful.backfill.target_file import Seen
+from rightful.backfill.target_file import FileState
 from rightful.events import BalanceOpened
 from rightful.importers.bandits.tool_formats import Form, State
 from rightful.policies import TimeDecay
@@ -37,7 +37,7 @@ class Words(NamedTuple):
     unchanged: int
 
 
-def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, rule: Rule, seen: Seen) -> Words:
+def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, rule: Rule, seen: FileState) -> Words:
     """Return what there is to say of a plan.
 
     Args:
@@ -162,7 +162,7 @@ class _Old(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _old_of(real: str, found: Beliefs, rule: Rule, seen: Seen) -> _Old:
+def _old_of(real: str, found: Beliefs, rule: Rule, seen: FileState) -> _Old:
     held = {balance.sha256 for balance in found.own}
     counted = {balance.sha256: balance for balance in found.openings if balance.source == real}
     passed_over = rule.old == "counted" and seen.sha256 in held - counted.keys()
@@ -213,7 +213,7 @@ def _notes_on_arms(form: Form, found: Beliefs, state: State, new: State) -> Iter
 
 
 def _notes_on_old(
-    found: Beliefs, rule: Rule, seen: Seen, *, passed_over: bool, later: BalanceOpened | None
+    found: Beliefs, rule: Rule, seen: FileState, *, passed_over: bool, later: BalanceOpened | None
 ) -> Iterator[str]:
     """Yield what there is to know of the file's old numbers."""
     if rule.old != rule.asked_old:

@@ -24,7 +24,7 @@ from rightful.backfill import target_file as target
 from rightful.backfill.file_beliefs import Ground, beliefs_of, digest_of, ground_of, numbers_of, until_of
 from rightful.backfill.plan_document import VERSION, Old, Plan, Rule
 from rightful.backfill.plan_notes import uncredited_of, words_of
-from rightful.backfill.target_file import Seen
+from rightful.backfill.target_file import FileState
 from rightful.encoding import wire
 from rightful.errors import InvalidEventError, PolicyError, TargetError, UsageError
 from rightful.events import NOT_OURS, BalanceOpened
@@ -50,7 +50,7 @@ class Books(NamedTuple):
     id: str
 
 
-class Asked(NamedTuple):
+class PlanRequest(NamedTuple):
     """What a plan is asked for.
 
     Attributes:
@@ -86,7 +86,7 @@ class Computed(NamedTuple):
     opened: opening_balance.Wire | None
 
 
-def checked(asked: Asked) -> Asked:
+def checked(asked: PlanRequest) -> PlanRequest:
     """Return what a plan is asked for, if it can be asked for at all.
 
     Raises:
@@ -99,7 +99,7 @@ def checked(asked: Asked) -> Asked:
     return asked
 
 
-def planned(books: Books, asked: Asked) -> Computed:
+def planned(books: Books, asked: PlanRequest) -> Computed:
     """Return what a file will hold, and what becomes of what it holds. Nothing is written.
 
     Raises:
@@ -112,7 +112,7 @@ def planned(books: Books, asked: Asked) -> Computed:
     checked(asked)
     real = target.resolved(asked.target, makes_folder=FORMS[asked.reader].makes_folder)
     target.check_outside(real, books.folder)
-    seen = target.look(real)
+    seen = target.read_plannable(real)
     every = publications(books.projected.log)
     rule = _rule(books, asked, real, seen, every.get(real, []))
     if rule.old == "counted" and seen.sha256 is not None:
@@ -120,7 +120,7 @@ def planned(books: Books, asked: Asked) -> Computed:
     return _computed(books, asked.reader, real, seen, rule, in_force(every.get(real, [])))
 
 
-def recomputed(books: Books, plan: Plan, seen: Seen, chain: list[Published]) -> Computed:
+def recomputed(books: Books, plan: Plan, seen: FileState, chain: list[Published]) -> Computed:
     """Return what a plan says once more: all of it, from what it was asked for, as if it were made again.
 
     Args:
@@ -130,7 +130,7 @@ def recomputed(books: Books, plan: Plan, seen: Seen, chain: list[Published]) -> 
         chain: The publications of the target before it.
     """
     through = min(plan.through, books.projected.prefix(plan.asked_as_of))
-    asked = Asked(
+    asked = PlanRequest(
         plan.target, plan.reader, _asked_policy(plan), through, plan.asked_decay_at, plan.asked_old, plan.forced
     )
     rule = _rule(books, asked, plan.target, seen, chain)
@@ -150,7 +150,7 @@ def _asked_policy(plan: Plan) -> Policy:
     return asked if asked.hash == plan.asked else plan.policy
 
 
-def _rule(books: Books, asked: Asked, real: str, seen: Seen, chain: list[Published]) -> Rule:
+def _rule(books: Books, asked: PlanRequest, real: str, seen: FileState, chain: list[Published]) -> Rule:
     through = books.projected.prefix(asked.as_of)
     facts, log = books.projected.facts, books.projected.log
     at_us = latest_at_us(log, facts, through) if asked.decay_at is None else times.us_from(asked.decay_at)
@@ -190,7 +190,7 @@ def _check_ours(every: dict[str, list[Published]], real: str, sha256: str, polic
     )
 
 
-def _is_ours(real: str, seen: Seen, in_place: list[Published]) -> bool:
+def _is_ours(real: str, seen: FileState, in_place: list[Published]) -> bool:
     """Return whether the file holds the beliefs that were published to it last, whatever else was written into it.
 
     gptme's lesson matcher counts a judge's words beside them: the belief is still ours then.
@@ -201,7 +201,7 @@ def _is_ours(real: str, seen: Seen, in_place: list[Published]) -> bool:
     return isinstance(published, str) and read(real, seen.data).beliefs_sha256 == published
 
 
-def _opens(facts: Facts, real: str, seen: Seen, chain: list[Published], old: Old) -> bool:
+def _opens(facts: Facts, real: str, seen: FileState, chain: list[Published], old: Old) -> bool:
     """Say whether the file's bytes are opened as a balance: nobody has, and they are not ours.
 
     That does not depend on the position of the plan.
@@ -218,7 +218,7 @@ def _opens(facts: Facts, real: str, seen: Seen, chain: list[Published], old: Old
     return seen.data is not None and old != "kept" and seen.sha256 not in ours | known
 
 
-def _old(asked: Asked, in_place: list[Published], *, is_ours: bool) -> Old:
+def _old(asked: PlanRequest, in_place: list[Published], *, is_ours: bool) -> Old:
     """Return what becomes of the old numbers.
 
     Where what we rebuilt from the log is gone on from, nothing that it left out comes back.
@@ -245,7 +245,7 @@ def _alone(policy: Policy, real: str) -> Policy:
     return policy if policy.balances is not None else structs.replace(policy, balances=(glob.escape(real),))
 
 
-def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule, in_place: list[Published]) -> Computed:
+def _computed(books: Books, reader: str, real: str, seen: FileState, rule: Rule, in_place: list[Published]) -> Computed:
     if (prior := rule.policy.prior) != (1.0, 1.0):
         what = "Expected [1.0, 1.0], the prior that the tools use"
         raise PolicyError(f"{what}, got {list(prior)} - at `$.prior`")

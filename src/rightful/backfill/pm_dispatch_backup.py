@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 
 from rightful.backfill import target_file
-from rightful.backfill.replaced_bytes import Shelf
-from rightful.backfill.target_file import Seen
+from rightful.backfill.replaced_bytes import ReplacedBytes
+from rightful.backfill.target_file import FileState
 from rightful.errors import StorageError
 
 
@@ -23,18 +23,18 @@ class Backup:
         publication: The event id of the publication.
     """
 
-    def __init__(self, shelf: Shelf, real: str, publication: str) -> None:
-        self._shelf, self._real, self._publication = shelf, real, publication
+    def __init__(self, replaced: ReplacedBytes, real: str, publication: str) -> None:
+        self._replaced, self._real, self._publication = replaced, real, publication
         self.path = f"{real}.bak"
 
     def keep(self) -> None:
         """Keep what stands there, before the publication is appended."""
-        stands = target_file.look(self.path)
-        if stands.data is not None:
-            self._shelf.keep(stands.data)
-        self._shelf.keep_backup(self._publication, json.dumps({"sha256": stands.sha256}).encode() + b"\n")
+        present = target_file.read_plannable(self.path)
+        if present.data is not None:
+            self._replaced.keep(present.data)
+        self._replaced.keep_backup(self._publication, json.dumps({"sha256": present.sha256}).encode() + b"\n")
 
-    def write(self, seen: Seen) -> None:
+    def write(self, seen: FileState) -> None:
         """Write what stands in the file's place there, as its tool does before it writes the file."""
         if seen.data is not None:
             target_file.write_aside(self.path, seen.data, seen)
@@ -50,30 +50,30 @@ class Backup:
     def restore(self) -> None:
         """Give back what stood there before the publication; what stands there now is kept."""
         before = self._before()
-        target_file.drop(target_file.beside(self.path))  # a kill may have left it
+        target_file.drop(target_file.temporary_path(self.path))  # a kill may have left it
         if before is None:
             return
-        stands = target_file.look(self.path)
-        if stands.sha256 == before.sha256:
+        present = target_file.read_plannable(self.path)
+        if present.sha256 == before.sha256:
             return
-        if stands.data is not None:
-            self._shelf.keep(stands.data)
+        if present.data is not None:
+            self._replaced.keep(present.data)
         if before.data is None:
             target_file.drop(self.path)
         else:
-            target_file.write_aside(self.path, before.data, stands)
+            target_file.write_aside(self.path, before.data, present)
         target_file.sync(self._real)
 
-    def _before(self) -> Seen | None:
+    def _before(self) -> FileState | None:
         """Return what stood there before; None where the publication did not touch it."""
-        said = self._shelf.backup_of(self._publication)
+        said = self._replaced.backup_of(self._publication)
         if said is None:
             return None
         name = json.loads(said)["sha256"]
         if name is None:
-            return Seen(None)
-        data = self._shelf.find(name)
+            return FileState(None)
+        data = self._replaced.find(name)
         if data is None:
             what = f"the earlier bytes {name} of {self.path} are missing from this ledger, or damaged"
             raise StorageError(what, "Restore the ledger's folder `backfill` from a backup and roll back again.")
-        return Seen(data)
+        return FileState(data)

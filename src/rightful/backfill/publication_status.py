@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from rightful.backfill import target_file as target
 from rightful.backfill.planning import Books
-from rightful.backfill.replaced_bytes import Shelf
+from rightful.backfill.replaced_bytes import ReplacedBytes
 from rightful.errors import TargetError
 from rightful.projections.publications import Published, in_force, publications
 
@@ -59,10 +59,10 @@ def status(books: Books, named: str | None = None) -> list[TargetStatus]:
 
 
 def _status(books: Books, real: str, chain: list[Published]) -> TargetStatus:
-    standing, stands = _standing(real, chain[-1])
+    standing, read_state = _standing(real, chain[-1])
     alone = TargetStatus(
         target=real, standing=standing, publication=None, position=None, at=None, reader=None, policy=None,
-        through=None, sha256=stands, restores=None, kept=None, count=len(chain),
+        through=None, sha256=read_state, restores=None, kept=None, count=len(chain),
     )  # fmt: skip
     found = in_force(chain)
     if not found:
@@ -71,17 +71,17 @@ def _status(books: Books, real: str, chain: list[Published]) -> TargetStatus:
     return structs.replace(
         alone, publication=last.id, position=last.position, at=last.event.at, reader=last.said.get("reader"),
         policy=last.event.policy, through=last.event.through, restores=last.previous or "no file",
-        kept=last.previous is None or Shelf(books.folder).find(last.previous) is not None,
+        kept=last.previous is None or ReplacedBytes(books.folder).find(last.previous) is not None,
     )  # fmt: skip
 
 
 def _standing(real: str, last: Published) -> tuple[Standing, str | None]:
     try:
-        stands = target.stands(real).sha256
+        read_state = target.read_state(real).sha256
     except (OSError, TargetError):
         return "not readable", None
-    if stands == last.new:
-        return ("in place" if last.rolled_back is None else "rolled back"), stands
-    if stands is None:
-        return "missing", stands
-    return ("not in place" if stands == last.previous else "changed since"), stands
+    if read_state == last.new:
+        return ("in place" if last.rolled_back is None else "rolled back"), read_state
+    if read_state is None:
+        return "missing", read_state
+    return ("not in place" if read_state == last.previous else "changed since"), read_state

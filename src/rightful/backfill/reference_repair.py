@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rightful.backfill import target_file
-from rightful.backfill.target_file import Seen
+from rightful.backfill.target_file import FileState
 from rightful.errors import StorageError, TargetChangedError
 from rightful.locate.record_lines import Row
 from rightful.locate.wanted_sessions import reference_of
@@ -48,7 +48,7 @@ class Repaired(Struct, frozen=True, kw_only=True):
     left: str | None = None
 
 
-def write_back(path: str, looked: Seen, rows: tuple[Row, ...], owners: Mapping[str, str]) -> Repaired:
+def write_back(path: str, looked: FileState, rows: tuple[Row, ...], owners: Mapping[str, str]) -> Repaired:
     """Write the transcripts that have an owner into the rows that miss them.
 
     Args:
@@ -70,7 +70,7 @@ def write_back(path: str, looked: Seen, rows: tuple[Row, ...], owners: Mapping[s
     try:
         with target_file.locked(real, as_tool=True):
             left = _settled(real, data)
-            seen = target_file.stands(real)
+            seen = target_file.read_state(real)
             if seen.sha256 != looked.sha256:
                 raise TargetChangedError(real, "another program wrote it during the search", _AGAIN)
             if data == (seen.data or b""):
@@ -91,13 +91,13 @@ def write_back(path: str, looked: Seen, rows: tuple[Row, ...], owners: Mapping[s
 
 def _settled(real: str, new: bytes) -> str | None:
     """Deal with what a kill left beside the file, and return where it is kept if nobody else has it."""
-    left = target_file.stands(target_file.beside(real))
+    left = target_file.read_state(target_file.temporary_path(real))
     if left.data is None:
         return None
     where = None
     if not new.startswith(left.data) and not Path(_backup_name(real, left.data)).is_file():
         where = _kept(real, left.data, left)
-    target_file.drop(target_file.beside(real))
+    target_file.drop(target_file.temporary_path(real))
     return where
 
 
@@ -105,10 +105,10 @@ def _backup_name(real: str, data: bytes) -> str:
     return f"{real}.{target_file.sha256(data)[:_NAME_DIGITS]}.bak"
 
 
-def _kept(real: str, data: bytes, like: Seen) -> str:
+def _kept(real: str, data: bytes, like: FileState) -> str:
     """Keep bytes beside the file, durable, under their hash; keeping them again is nothing."""
     name = _backup_name(real, data)
-    if target_file.stands(name).data != data:
+    if target_file.read_state(name).data != data:
         target_file.write_aside(name, data, like)
         target_file.sync(name)
     return name

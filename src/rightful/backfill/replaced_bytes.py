@@ -20,7 +20,7 @@ FOLDER = "backfill"
 """Its name in the ledger's folder."""
 
 
-class Shelf:
+class ReplacedBytes:
     """What is kept of backfills.
 
     Args:

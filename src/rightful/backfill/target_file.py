@@ -33,7 +33,7 @@ _ROUNDS = 8  # writes of a tool that are followed while its file is put back; ea
 _UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
 
-class Seen(NamedTuple):
+class FileState(NamedTuple):
     """A file as it was at one moment.
 
     Attributes:
@@ -96,7 +96,7 @@ def make_folder(real: str) -> None:
         sync(str(folder))
 
 
-def look(real: str, limit: int = limits.EVENT_BYTES) -> Seen:
+def read_plannable(real: str, limit: int = limits.EVENT_BYTES) -> FileState:
     """Return what stands at a path now.
 
     Args:
@@ -112,7 +112,7 @@ def look(real: str, limit: int = limits.EVENT_BYTES) -> Seen:
             facts = os.fstat(file.stream.fileno())
             data = file.stream.read(limit + 1)
     except FileNotFoundError:
-        return Seen(None)
+        return FileState(None)
     except OSError as error:
         if error.errno in {errno.EINVAL, errno.EISDIR, errno.ENXIO}:
             what = (
@@ -122,12 +122,12 @@ def look(real: str, limit: int = limits.EVENT_BYTES) -> Seen:
         raise
     if len(data) > limit:
         raise TargetError(real, f"it has more than {limit} bytes")
-    return Seen(data, file.mtime_us, facts.st_mode & 0o7777, (facts.st_uid, facts.st_gid), facts.st_nlink)
+    return FileState(data, file.mtime_us, facts.st_mode & 0o7777, (facts.st_uid, facts.st_gid), facts.st_nlink)
 
 
-def stands(real: str) -> Seen:
+def read_state(real: str) -> FileState:
     """Return what stands at a path now, also where it is too large to be planned upon; raises as `look`."""
-    return look(real, limits.REPLACED_BYTES)
+    return read_plannable(real, limits.REPLACED_BYTES)
 
 
 def check_size(real: str, data: bytes) -> None:
@@ -159,17 +159,17 @@ def locked(real: str, *, as_tool: bool) -> Iterator[None]:
         make_folder(real)
         folder = os.open(Path(real).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         held.callback(os.close, folder)
-        _take(folder, f"the folder of {real}")
+        _acquire(folder, f"the folder of {real}")
         if as_tool:
             if os.path.isdir(f"{real}.bak"):  # noqa: PTH112 - as `_write`
                 raise TargetError(real, f"{real}.bak, where its tool keeps a copy, is a folder", "Move it away.")
             lock = os.open(f"{real}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE)
             held.callback(os.close, lock)
-            _take(lock, f"{real}.lock")
+            _acquire(lock, f"{real}.lock")
         yield
 
 
-def _take(fd: int, what: str) -> None:
+def _acquire(fd: int, what: str) -> None:
     """Take a lock alone; who holds it for longer than a backfill takes is hung, and nobody should wait for it."""
     until = time.monotonic() + limits.WAIT_S
     while True:
@@ -182,13 +182,13 @@ def _take(fd: int, what: str) -> None:
             time.sleep(_POLL_S)
 
 
-def beside(real: str) -> str:
+def temporary_path(real: str) -> str:
     """Return where new bytes are written before they take the file's place."""
     folder, name = os.path.split(real)
     return os.path.join(folder, f".{name}.rightful")  # noqa: PTH118 - text all the way, as the event has it
 
 
-def place(real: str, data: bytes | None, expected: Seen, keep: Callable[[bytes], str]) -> None:
+def place(real: str, data: bytes | None, expected: FileState, keep: Callable[[bytes], str]) -> None:
     """Put bytes in a file's place, or remove it, unless it is not what was expected any more.
 
     Args:
@@ -201,10 +201,10 @@ def place(real: str, data: bytes | None, expected: Seen, keep: Callable[[bytes],
         TargetChangedError: Somebody wrote it meanwhile. What they wrote stands there.
         OSError: The system failed. The file is as it was, or as it should be.
     """
-    temp = beside(real)
+    temp = temporary_path(real)
     if data is not None:
         _write(temp, data, expected)
-    if stands(real).sha256 != expected.sha256:
+    if read_state(real).sha256 != expected.sha256:
         drop(temp)
         raise changed(real)
     if data is None:
@@ -216,7 +216,7 @@ def place(real: str, data: bytes | None, expected: Seen, keep: Callable[[bytes],
     sync(real)
     ours = None if data is None else sha256(data)
     settle(real, expected.sha256, ours, keep)
-    if stands(real).sha256 != ours:
+    if read_state(real).sha256 != ours:
         raise changed(real, "another program wrote it right after it was replaced")
 
 
@@ -236,23 +236,23 @@ def settle(real: str, expected: str | None, ours: str | None, keep: Callable[[by
         TargetChangedError: A tool wrote the file between the last look and the exchange. What it
             wrote stands there again.
     """
-    temp = beside(real)
-    out, inside = stands(temp), stands(real)
+    temp = temporary_path(real)
+    out, inside = read_state(temp), read_state(real)
     if out.data is None or out.sha256 in {expected, inside.sha256}:
         drop(temp)
         return
     where = keep(out.data)
-    kept = _put_back(real, out, where, ours, keep) if inside.sha256 == ours else [where]
+    kept_paths = _put_back(real, out, where, ours, keep) if inside.sha256 == ours else [where]
     drop(temp)
     sync(real)
-    if kept:
+    if kept_paths:
         raise changed(
-            real, f"a tool wrote it more than once at the same time; an earlier write {_kept_as(kept)}", _TWICE
+            real, f"a tool wrote it more than once at the same time; an earlier write {_kept_as(kept_paths)}", _TWICE
         )
     raise changed(real)
 
 
-def _put_back(real: str, out: Seen, where: str, ours: str | None, keep: Callable[[bytes], str]) -> list[str]:
+def _put_back(real: str, out: FileState, where: str, ours: str | None, keep: Callable[[bytes], str]) -> list[str]:
     """Give a file back to its place, and follow what its tool writes while that happens.
 
     Args:
@@ -265,26 +265,26 @@ def _put_back(real: str, out: Seen, where: str, ours: str | None, keep: Callable
     Returns:
         Where those writes are kept that do not stand there in the end.
     """
-    temp, inside, kept = beside(real), ours, list[str]()
+    temp, inside, kept_paths = temporary_path(real), ours, list[str]()
     for _ in range(_ROUNDS):
         if inside is None:
-            return kept if _linked(temp, real) else [*kept, where]
+            return kept_paths if _linked(temp, real) else [*kept_paths, where]
         if not _exchange(temp, real):
-            if (found := stands(real)).data is not None and found.sha256 != inside:
-                return [*kept, where]  # it wrote later than what we hold
+            if (found := read_state(real)).data is not None and found.sha256 != inside:
+                return [*kept_paths, where]  # it wrote later than what we hold
             os.rename(temp, real)  # noqa: PTH104 - as `_write`
-            return kept
-        came = stands(temp)
+            return kept_paths
+        came = read_state(temp)
         if came.data is None or came.sha256 == inside:
-            return kept
-        kept.append(where)
+            return kept_paths
+        kept_paths.append(where)
         inside, where = out.sha256, keep(came.data)
         out = came
-    return [*kept, where]
+    return [*kept_paths, where]
 
 
-def _kept_as(kept: list[str]) -> str:
-    return f"is kept as {', '.join(kept)}"
+def _kept_as(kept_paths: list[str]) -> str:
+    return f"is kept as {', '.join(kept_paths)}"
 
 
 def changed(
@@ -294,14 +294,14 @@ def changed(
     return TargetChangedError(real, why) if advice is None else TargetChangedError(real, why, advice)
 
 
-def write_aside(path: str, data: bytes, like: Seen) -> None:
+def write_aside(path: str, data: bytes, like: FileState) -> None:
     """Write a file whole or not at all, as `place` does, where nobody else writes: a tool's `.bak`."""
-    temp = beside(path)
+    temp = temporary_path(path)
     _write(temp, data, like)
     os.rename(temp, path)  # noqa: PTH104 - as `_write`
 
 
-def check_writable(real: str, seen: Seen) -> None:
+def check_writable(real: str, seen: FileState) -> None:
     """Refuse what would fail only after it was published.
 
     Raises:
@@ -316,7 +316,7 @@ def check_writable(real: str, seen: Seen) -> None:
         )
 
 
-def check_alone(real: str, seen: Seen) -> None:
+def check_alone(real: str, seen: FileState) -> None:
     """Refuse to cut a file off from its other names, which would keep the old bytes.
 
     Raises:
@@ -351,7 +351,7 @@ def sync(real: str) -> None:
         os.close(folder)
 
 
-def _write(temp: str, data: bytes, like: Seen) -> None:
+def _write(temp: str, data: bytes, like: FileState) -> None:
     """Write a new file, durable, with the permissions and the owner of the one whose place it takes."""
     drop(temp)
     fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE)

@@ -12,7 +12,7 @@ from rightful.errors import UsageError
 from rightful.field_types import Covers, ItemRange
 from rightful.projections.histories.history_fold import Fold
 from rightful.projections.histories.history_items import Item, ItemKey, ranges
-from rightful.projections.histories.item_groups import cuts, whole
+from rightful.projections.histories.item_groups import split_pairs, whole
 from rightful.tokens import Token
 
 
@@ -94,7 +94,7 @@ def _resolved(names: Covers, own: list[Item], token: Token) -> set[ItemKey]:
 
 
 def _refuse_cuts(asked: set[ItemKey], view: list[Item]) -> None:
-    for pair, item in cuts(asked, view):
+    for pair, item in split_pairs(asked, view):
         raise UsageError(
             f"Call {pair[1]!r} would be separated from its output: item {item.id[1]} of event {item.id[0]} was named "
             "without the rest of its group, or has no output yet. Nothing was written. Cover both, or neither."

@@ -44,7 +44,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(
-    of: Known, where: Places, session: str | None = None, told: Callable[[int], object] = int
+    of: Known, where: Places, session: str | None = None, on_progress: Callable[[int], object] = int
 ) -> tuple[Checked, ...]:
     """Look at every transcript that is bound, or at those of one session.
 
@@ -54,15 +54,15 @@ def check(
         of: What the ledger knows.
         where: The folders.
         session: Only this session's.
-        told: Is told how many files were read since the last call.
+        on_progress: Called with the number of files read since the last call.
     """
     bound = of.bindings.all() if session is None else of.bindings.of(session)
     disputed = of.bindings.disputed()
-    found = [_looked(binding, _others(of, binding, disputed.get(binding.uri, ()))) for binding in bound]
+    found = [_check(binding, _others(of, binding, disputed.get(binding.uri, ()))) for binding in bound]
     gone = [checked for checked in found if checked.state == "deleted"]
     if not gone:
         return tuple(found)
-    moved = _moved([checked.binding for checked in gone], where, told)
+    moved = _moved([checked.binding for checked in gone], where, on_progress)
     return tuple(_as_moved(checked, moved) if checked.state == "deleted" else checked for checked in found)
 
 
@@ -86,7 +86,7 @@ def _as_moved(checked: Checked, moved: dict[tuple[str, int], str]) -> Checked:
     return msgspec.structs.replace(checked, state="moved", path=path, why=f"it was moved from {checked.path}")
 
 
-def _looked(binding: Binding, others: tuple[str, ...]) -> Checked:
+def _check(binding: Binding, others: tuple[str, ...]) -> Checked:
     path = path_of(binding.uri)
     if path is None:
         why = "it is not a file on this machine"
@@ -114,9 +114,9 @@ def _state(binding: Binding, path: str) -> tuple[State, str]:
     return "good", "it matches the bound bytes"
 
 
-def _moved(gone: Iterable[Binding], where: Places, told: Callable[[int], object]) -> dict[tuple[str, int], str]:
+def _moved(gone: Iterable[Binding], where: Places, on_progress: Callable[[int], object]) -> dict[tuple[str, int], str]:
     """Return where what was bound stands now, by hash and length; the likeliest file first, so that little is read."""
-    scan = scanning.scan(where.roots, elsewhere=True, told=told)
+    scan = scanning.scan(where.roots, elsewhere=True, on_progress=on_progress)
     left = limits.LOCATE_HASHED_BYTES
     found: dict[tuple[str, int], str] = {}
     for binding in gone:

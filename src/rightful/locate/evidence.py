@@ -34,7 +34,7 @@ import msgspec
 from rightful import limits
 from rightful.importers.sources.text_files import Found, objects_of, opened
 from rightful.locate import evidence_by_tool as evidence_lines
-from rightful.locate.evidence_by_tool import Seen
+from rightful.locate.evidence_by_tool import PartialEvidence
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -175,9 +175,9 @@ def sentinel_in(text: str | None) -> Sentinel | None:
     return Sentinel(id=hit["id"], session=hit["session"], backend=hit["backend"], ts=hit["ts"], leads=leads)
 
 
-def _read(stream: BinaryIO, size: int) -> tuple[Seen, bool]:
+def _read(stream: BinaryIO, size: int) -> tuple[PartialEvidence, bool]:
     """Read a file's beginning, and say whether that is all of it."""
-    seen, broken, behind = Seen(), 0, 0
+    seen, broken, behind = PartialEvidence(), 0, 0
     head = _Head(stream, limits.EVIDENCE_BYTES)
     for item in objects_of(io.BufferedReader(head), limit=limits.EVIDENCE_BYTES):
         if not isinstance(item, Found):
@@ -185,14 +185,14 @@ def _read(stream: BinaryIO, size: int) -> tuple[Seen, bool]:
             if broken > limits.EVIDENCE_BROKEN and seen.tool is None:
                 return seen, False
             continue
-        evidence_lines.look(seen, item.value)
+        evidence_lines.add_line(seen, item.value)
         behind += seen.is_known
         if behind > limits.EVIDENCE_OBJECTS:
             return seen, False
     return seen, size <= limits.EVIDENCE_BYTES
 
 
-def _read_tail(stream: BinaryIO, size: int, seen: Seen) -> None:
+def _read_tail(stream: BinaryIO, size: int, seen: PartialEvidence) -> None:
     """Look for ids at a file's end: one that copies its ancestor has its own lines there."""
     stream.seek(max(0, size - limits.EVIDENCE_TAIL_BYTES))
     lines = stream.read(limits.EVIDENCE_TAIL_BYTES).split(b"\n")[1:]
@@ -201,7 +201,7 @@ def _read_tail(stream: BinaryIO, size: int, seen: Seen) -> None:
             seen.add_id(item.value.get("sessionId"))
 
 
-def _evidence(named: str, seen: Seen, size: int, *, is_whole: bool) -> FileEvidence:
+def _evidence(named: str, seen: PartialEvidence, size: int, *, is_whole: bool) -> FileEvidence:
     form, native = _identity(named, seen)
     cwd, own = seen.cwd, seen.ids[0] if seen.ids else None
     if seen.tool == "gptme":
@@ -217,7 +217,7 @@ def _evidence(named: str, seen: Seen, size: int, *, is_whole: bool) -> FileEvide
     )  # fmt: skip
 
 
-def _identity(named: str, seen: Seen) -> tuple[str, str | None]:
+def _identity(named: str, seen: PartialEvidence) -> tuple[str, str | None]:
     """Return a file's form and the native id that it stands for."""
     path = Path(os.path.abspath(named))  # noqa: PTH100 - `resolve` would follow links
     first = seen.ids[0] if seen.ids else None
@@ -239,7 +239,7 @@ def _identity(named: str, seen: Seen) -> tuple[str, str | None]:
             return "stream", None
 
 
-def _agrees(named: str, form: str, native: str | None, seen: Seen) -> bool | None:
+def _agrees(named: str, form: str, native: str | None, seen: PartialEvidence) -> bool | None:
     """Say whether a file's lines and its name tell of one session."""
     if form == "transcript":
         return native in seen.ids if seen.ids else None

@@ -21,7 +21,7 @@ _LOCAL_COMMAND = re.compile(r"\s*(?:<local-command-|<command-name>/clear<|Caveat
 _INJECTED = re.compile(r"\s*(?:<[a-z_]+[ >]|# AGENTS\.md instructions)")  # what Codex puts before the first turn
 
 
-class Seen:
+class PartialEvidence:
     """What was seen of a file so far.
 
     Attributes:
@@ -85,7 +85,7 @@ class Seen:
             self.prompt = _text(content)
 
 
-def look(seen: Seen, line: Line) -> None:
+def add_line(seen: PartialEvidence, line: Line) -> None:
     """Take one object of a file; those of another tool than the first are passed over."""
     if seen.tool is None and shape_of(line) is not None:
         seen.is_unsupported = True
@@ -120,7 +120,7 @@ def _is_grok(kind: str, line: Line) -> bool:
     return kind in _GROK_TYPES and not line.keys() & {"session_id", "message", "uuid", "id", "role"}
 
 
-def _claude_code(seen: Seen, line: Line) -> None:
+def _claude_code(seen: PartialEvidence, line: Line) -> None:
     kind = line["type"]
     if "session_id" in line and "sessionId" not in line:
         _stream(seen, line)
@@ -139,7 +139,7 @@ def _claude_code(seen: Seen, line: Line) -> None:
             seen.add_prompt(content)
 
 
-def _stream(seen: Seen, line: Line) -> None:
+def _stream(seen: PartialEvidence, line: Line) -> None:
     seen.is_stream = True
     if not line.get("parent_tool_use_id"):
         seen.add_id(line.get("session_id"))
@@ -153,7 +153,7 @@ def _stream(seen: Seen, line: Line) -> None:
         seen.add_prompt(content)
 
 
-def _codex(seen: Seen, line: Line) -> None:
+def _codex(seen: PartialEvidence, line: Line) -> None:
     payload = line["payload"]
     kind, what = line["type"], payload.get("type")
     if kind == "session_meta":
@@ -174,7 +174,7 @@ def _codex(seen: Seen, line: Line) -> None:
             seen.add_prompt(payload.get("content"))
 
 
-def _copilot(seen: Seen, line: Line) -> None:
+def _copilot(seen: PartialEvidence, line: Line) -> None:
     data, kind = line["data"], line["type"]
     if kind == "session.start":
         context = data.get("context")
@@ -188,7 +188,7 @@ def _copilot(seen: Seen, line: Line) -> None:
         seen.has_spoken = True
 
 
-def _gptme(seen: Seen, line: Line) -> None:
+def _gptme(seen: PartialEvidence, line: Line) -> None:
     seen.add_time(line["timestamp"])
     if line["role"] == "user":
         seen.add_prompt(line["content"])
@@ -196,13 +196,13 @@ def _gptme(seen: Seen, line: Line) -> None:
         seen.has_spoken = True
 
 
-def _grok(seen: Seen, line: Line) -> None:
+def _grok(seen: PartialEvidence, line: Line) -> None:
     seen.add_time(line.get("timestamp"))
     if line["type"] not in {"available_commands", "usage", "end"}:
         seen.has_spoken = True
 
 
-_LOOKS: dict[str, Callable[[Seen, Line], None]] = {
+_LOOKS: dict[str, Callable[[PartialEvidence, Line], None]] = {
     "claude-code": _claude_code,
     "codex": _codex,
     "copilot": _copilot,

@@ -22,7 +22,7 @@ from rightful.locate.ownership_claims import Index
 from rightful.locate.ranks import EVIDENCE, Rank
 from rightful.locate.record_lines import Row
 from rightful.locate.scan import Scan
-from rightful.locate.verdicts import Answer, Court
+from rightful.locate.verdicts import Answer, OwnershipResolver
 from rightful.locate.wanted_sessions import NATIVES, Wanted
 from rightful.log.log import Log
 from rightful.projections import bindings
@@ -119,20 +119,20 @@ def _fits(name: str, asked: str) -> bool:
     return asked in {value, value.rpartition("@")[0]}
 
 
-def locate(of: Known, name: str, where: Places, told: Callable[[int], object] = int) -> tuple[Answer, Scan]:
+def locate(of: Known, name: str, where: Places, on_progress: Callable[[int], object] = int) -> tuple[Answer, Scan]:
     """Search for one session's transcript.
 
     Args:
         of: What the ledger knows; every other session's claims are held against this one's.
         name: The session.
         where: The folders.
-        told: Is told how many files were read since the last call.
+        on_progress: Called with the number of files read since the last call.
     """
     sessions = dict(of.sessions)
     if name not in sessions:
         sessions[name] = sessions_.wanted(name)
-    scan = _scan(sessions.values(), where, told)
-    return _court(of, sessions, scan).answer(name), scan
+    scan = _scan(sessions.values(), where, on_progress)
+    return _resolver(of, sessions, scan).answer(name), scan
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +149,7 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
     scan: Scan
 
 
-def missing(of: Known, rows: Iterable[Row], where: Places, told: Callable[[int], object] = int) -> Missing:
+def missing(of: Known, rows: Iterable[Row], where: Places, on_progress: Callable[[int], object] = int) -> Missing:
     """Search for the transcripts of all records that miss theirs, in one go.
 
     The records that have one say whose that is, so it is given to no other.
@@ -158,7 +158,7 @@ def missing(of: Known, rows: Iterable[Row], where: Places, told: Callable[[int],
         of: What the ledger knows.
         rows: The records of a file.
         where: The folders.
-        told: Is told how many files were read since the last call.
+        on_progress: Called with the number of files read since the last call.
     """
     every = tuple(rows)
     sessions = dict(of.sessions)
@@ -166,24 +166,24 @@ def missing(of: Known, rows: Iterable[Row], where: Places, told: Callable[[int],
         if (wanted := row.wanted) is not None:
             before = sessions.get(wanted.name)
             sessions[wanted.name] = wanted if before is None else sessions_.merged(wanted, before)
-    scan = _scan(sessions.values(), where, told)
-    court = _court(of, sessions, scan)
+    scan = _scan(sessions.values(), where, on_progress)
+    resolver = _resolver(of, sessions, scan)
     gone = tuple(row for row in every if row.is_missing)
     names = sorted({row.wanted.name for row in gone if row.wanted is not None})
-    return Missing(rows=gone, answers={name: court.answer(name) for name in names}, scan=scan)
+    return Missing(rows=gone, answers={name: resolver.answer(name) for name in names}, scan=scan)
 
 
-def _scan(sessions: Iterable[Wanted], where: Places, told: Callable[[int], object]) -> Scan:
+def _scan(sessions: Iterable[Wanted], where: Places, on_progress: Callable[[int], object]) -> Scan:
     paths = sorted({path for session in sessions for path in session.paths})
-    return scanning.scan(where.roots, extra=paths, elsewhere=where.elsewhere, told=told)
+    return scanning.scan(where.roots, extra=paths, elsewhere=where.elsewhere, on_progress=on_progress)
 
 
-def _court(of: Known, sessions: Mapping[str, Wanted], scan: Scan) -> Court:
+def _resolver(of: Known, sessions: Mapping[str, Wanted], scan: Scan) -> OwnershipResolver:
     bound: dict[str, list[tuple[str, Rank]]] = {}
     for binding in of.bindings.all():
         if (path := path_of(binding.uri)) is not None:
             bound.setdefault(layouts.settled(path), []).append((binding.session, EVIDENCE[binding.evidence]))
-    return Court(Index(scan, sessions.values()), sessions, bound, _same)
+    return OwnershipResolver(Index(scan, sessions.values()), sessions, bound, _same)
 
 
 def path_of(uri: str) -> str | None:

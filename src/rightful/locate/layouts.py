@@ -71,7 +71,7 @@ def roots(
     claude = named("CLAUDE_CONFIG_DIR") or [home / ".claude", home / ".config/claude"]
     found = [Root(str(path / "projects"), 2) for path in [*claude, *named("CLAUDE_HOME")]]
     codex = named("CODEX_HOME") or [home / ".codex"]
-    found += [Root(str(path / kept), 4) for path in codex for kept in ("sessions", "archived_sessions")]
+    found += [Root(str(path / folder_name), 4) for path in codex for folder_name in ("sessions", "archived_sessions")]
     found += [Root(str(path), 4) for path in named("CODEX_SESSIONS_DIR")]
     found += [Root(str(path / "session-state"), 2) for path in named("COPILOT_HOME") or [home / ".copilot"]]
     logs = [*(named("GPTME_LOGS_HOME") or [data / "gptme/logs"]), *named("GPTME_LOGS_DIR"), cache / "gptme/logs"]

@@ -60,7 +60,11 @@ class Scan(NamedTuple):
 
 
 def scan(
-    roots: Iterable[Root], *, extra: Iterable[str] = (), elsewhere: bool = False, told: Callable[[int], object] = int
+    roots: Iterable[Root],
+    *,
+    extra: Iterable[str] = (),
+    elsewhere: bool = False,
+    on_progress: Callable[[int], object] = int,
 ) -> Scan:
     """Search folders for transcripts and pointers.
 
@@ -72,7 +76,7 @@ def scan(
         extra: Transcripts that somebody names, wherever they stand.
         elsewhere: The folders stand for others, as those of a copy do: what a pointer or a record names is
             sought among them, by the end of its path, and nowhere else.
-        told: Is told how many files were read since the last call.
+        on_progress: Called with the number of files read since the last call.
     """
     problems: list[str] = []
     paths, pointing, count, is_partial = _listed(
@@ -81,7 +85,7 @@ def scan(
     files: dict[str, FileEvidence] = {}
 
     def take(path: str) -> None:
-        told(1)
+        on_progress(1)
         found = None if path in files else evidence_of(path, follow=False)
         if found is not None and found.form in _WHOLE:
             files[path] = found

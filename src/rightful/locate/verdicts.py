@@ -60,7 +60,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     lost: tuple[str, ...] = ()
 
 
-class Court:
+class OwnershipResolver:
     """Holds what every session claims.
 
     Args:

@@ -196,7 +196,7 @@ def _rewardless_graders(ground: Ground) -> Iterator[Alarm]:
 def _withheld(ground: Ground) -> Iterator[Alarm]:
     """Arms that a run was shown though another exposure of the same run says that they were withheld."""
     canonical, arms = canonical_arms(ground.facts, ground.policy)
-    both = crossed(ground.scene, canonical)
+    both = crossed(ground.inputs, canonical)
     if not len(both):
         return
     run, arm = both >> 32, both & 0xFFFFFFFF

@@ -177,15 +177,15 @@ def with_overlap(runs: Iterable[EligibleRun]) -> tuple[list[EligibleRun], int]:
     Raises:
         UsageError: A `p_inject` lies outside [0, 1].
     """
-    kept, dropped = [], 0
+    with_chance, dropped = [], 0
     for run in runs:
         if run.p_inject is not None and not 0.0 <= run.p_inject <= 1.0:
             raise errors.UsageError(f"expected a probability of injection in [0, 1], got {run.p_inject!r}")
         if run.p_inject is None or run.p_inject in (0.0, 1.0):
             dropped += 1
         else:
-            kept.append(run)
-    return kept, dropped
+            with_chance.append(run)
+    return with_chance, dropped
 
 
 def ips(runs: Iterable[EligibleRun]) -> Effect:

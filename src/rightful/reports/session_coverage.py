@@ -19,7 +19,7 @@ import numpy as np
 from rightful import limits, times
 from rightful.policies import Policy
 from rightful.projections.credit.bins_and_credits import Settlement
-from rightful.projections.credit.inputs import BINS, Scene, scene_of
+from rightful.projections.credit.inputs import BINS, CreditInputs, credit_inputs
 from rightful.projections.credit.runs import quarantined
 from rightful.projections.facts.columns import Ints, Mask
 from rightful.projections.facts.facts import GRADE, Facts
@@ -100,7 +100,7 @@ class Ground(NamedTuple):
         facts: The columns.
         policy: The rule.
         through: The last position that counts.
-        scene: What the rule looks at.
+        inputs: What the rule looks at.
         settlement: What it makes of it.
         today: The day of the last recording, by the ledger's own clock; days since 1970, UTC. Events
             may be stamped later, by a wrong clock or as a file's time.
@@ -109,7 +109,7 @@ class Ground(NamedTuple):
     facts: Facts
     policy: Policy
     through: int
-    scene: Scene
+    inputs: CreditInputs
     settlement: Settlement
     today: int
 
@@ -120,7 +120,7 @@ def ground_of(projected: Projected, policy: Policy) -> Ground:
     facts = projected.facts
     settlement = projected.settle(policy, through)
     last = next(iter(projected.log.scan(through - 1, through)))[0].envelope.recorded_at_us if through else 0
-    return Ground(facts, policy, through, scene_of(facts, policy, through, None), settlement, last // times.DAY_US)
+    return Ground(facts, policy, through, credit_inputs(facts, policy, through, None), settlement, last // times.DAY_US)
 
 
 def days_of(ground: Ground) -> list[Day]:
@@ -138,7 +138,7 @@ def days_of(ground: Ground) -> list[Day]:
     of = np.full(len(names), -1, np.int64)
     of[mentioned] = group
     counted = mentioned[~np.array(names.alias, np.bool_)[mentioned]]
-    _, first_of_run = np.unique(of[counted] << 32 | ground.scene.runs.of[counted], return_index=True)
+    _, first_of_run = np.unique(of[counted] << 32 | ground.inputs.runs.of[counted], return_index=True)
     runs = counted[first_of_run]
     columns = [np.bincount(of[runs], minlength=len(keys))]
     columns += [np.bincount(of[runs[has[runs]]], minlength=len(keys)) for has in _having(ground)]
@@ -151,8 +151,8 @@ def days_of(ground: Ground) -> list[Day]:
         producer, day = facts.producers.values[key_of_day >> 32], key_of_day & 0xFFFFFFFF
         held = transcripts.get(at, {})
         rows.append(Day(producer, _text(day), sessions, exposure, grade, binding, ended, day < ground.today, held))
-    kept = [row for row in rows if row.sessions or row.bins]
-    return sorted(kept, key=lambda row: (row.producer, row.day))
+    listed = [row for row in rows if row.sessions or row.bins]
+    return sorted(listed, key=lambda row: (row.producer, row.day))
 
 
 def _having(ground: Ground) -> tuple[Mask, Mask, Mask]:
@@ -160,17 +160,17 @@ def _having(ground: Ground) -> tuple[Mask, Mask, Mask]:
 
     A grade that was retracted is one: its grader reached the session. The bins say what became of it.
     """
-    scene, facts = ground.scene, ground.facts
-    runs, size = scene.runs, len(facts.names)
+    inputs, facts = ground.inputs, ground.facts
+    runs, size = inputs.runs, len(facts.names)
     exposed, graded = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-    exposed[runs.of[scene.shown.session[scene.shown.usable]]] = True
+    exposed[runs.of[inputs.shown.session[inputs.shown.usable]]] = True
     table = facts.grades
     void = quarantined(facts, ground.through).void
     rows = np.flatnonzero((table["pos"] <= ground.through) & (table["kind"] == GRADE) & ~np.isin(table["pos"], void))
     graded[runs.of[table["name"][rows]]] = True
     targets = table["target"][rows]
     graded[runs.of[targets[targets >= 0]]] = True
-    return exposed[runs.of], graded[runs.of], runs.joined()
+    return exposed[runs.of], graded[runs.of], runs.is_linked()
 
 
 def _bins(ground: Ground, of: Ints, groups: int) -> Ints:

@@ -33,7 +33,7 @@ class Bound(msgspec.Struct, frozen=True):
     evidence: str
 
 
-class Kept(msgspec.Struct, frozen=True):
+class HistoryCounts(msgspec.Struct, frozen=True):
     """A history that is appended to: in how many batches that was done, and how often it was compacted."""
 
     batches: int
@@ -65,7 +65,7 @@ class Session(msgspec.Struct, frozen=True):
     events: int
     producers: list[str]
     transcript: State | None
-    history: Kept | None
+    history: HistoryCounts | None
     bound: list[Bound]
     subagents: int
     forks: list[str]
@@ -111,7 +111,7 @@ def _numbers(facts: Facts, part: str) -> tuple[list[int], dict[int, list[str]]]:
     names = facts.names
     first, seen = names.column("first"), names.column("seen_us")
     known = np.flatnonzero((first <= facts.watermark) & (names.column("alias") == 0))
-    kept, below = [], dict[int, list[str]]()
+    listed, below = [], dict[int, list[str]]()
     for number in known[np.lexsort((first[known], seen[known]))[::-1]].tolist():
         name = names.text(number)
         found = [outer for text in above(name) if (outer := names.texts.find(text)) is not None]
@@ -119,8 +119,8 @@ def _numbers(facts: Facts, part: str) -> tuple[list[int], dict[int, list[str]]]:
         if known_above:
             below.setdefault(known_above[-1], []).append(name)  # the outermost: only that one is listed
         elif part in name:
-            kept.append(number)
-    return kept, below
+            listed.append(number)
+    return listed, below
 
 
 def _session(log: Log, names: Names, number: int, state: State | None, below: list[str]) -> Session:
@@ -136,7 +136,7 @@ def _session(log: Log, names: Names, number: int, state: State | None, below: li
     is_bound = not kinds.keys().isdisjoint(bindings.TYPES)
     held = bindings.bindings(log.read(session=name, types=list(bindings.TYPES))).all() if is_bound else ()
     bound = [Bound(binding.uri, binding.evidence) for binding in held]
-    history = Kept(kinds["history.appended"], kinds["history.compacted"]) if HISTORY & kinds.keys() else None
+    history = HistoryCounts(kinds["history.appended"], kinds["history.compacted"]) if HISTORY & kinds.keys() else None
     if state is None and history is not None:
         state = "unknown"  # as `completeness_of` says: nobody counts what should be in one
     first_at, last_at = times.text_of(first_us), times.text_of(last_us)

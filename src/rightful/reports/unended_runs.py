@@ -17,7 +17,7 @@ from rightful.runs import run_identity as running
 _TYPES = ("session.started", "session.ended")
 
 
-def unended(log: Log, ledger: Path) -> dict[str, datetime]:
+def find_unended_runs(log: Log, ledger: Path) -> dict[str, datetime]:
     """Return the runs without an end that are not there, and when each was recorded to begin, the oldest first.
 
     Those are sought that began among the last `limits.STATUS_ROWS` rows.

@@ -28,7 +28,7 @@ from rightful.integrations.openai_agents.compaction.model_input import (
 )
 from rightful.integrations.openai_agents.session_runs import Marks, Runs
 from rightful.projections.histories.history_items import item_of
-from rightful.projections.histories.item_groups import cuts
+from rightful.projections.histories.item_groups import split_pairs
 
 
 def user(text: str) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def test_what_was_asked_for_goes_with_what_was_given_or_not_at_all(asked: Any, g
 
 def _cut(items: list[Any], covered: set[int]) -> list[Any]:
     view = [item_of(("e", at), 1, json.dumps(item).encode(), escaped=False) for at, item in enumerate(items)]
-    return cuts({("e", at) for at in covered}, view)
+    return split_pairs({("e", at) for at in covered}, view)
 
 
 def test_what_a_program_called_goes_with_the_program() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rightful.backfill.apply_plan import Done
     from rightful.backfill.plan_document import Old, Plan
-    from rightful.backfill.planning import Asked, Books, Computed
+    from rightful.backfill.planning import Books, Computed, PlanRequest
     from rightful.ledger import Ledger
 
 STEPS = ("plan", "apply", "rollback", "status")
@@ -106,13 +106,13 @@ def _books(ledger: Ledger) -> Books:
     return Books(ledger.projected(), ledger.path, ledger.id)
 
 
-def _asked(args: argparse.Namespace) -> Asked:
-    from rightful.backfill.planning import Asked
+def _asked(args: argparse.Namespace) -> PlanRequest:
+    from rightful.backfill.planning import PlanRequest
 
     policy = options.policy_named(args.policy or "bound").policy
     old: Old = "rebuilt" if args.rebuild else "kept" if args.drop_updates else "counted"
     decay_at = options.decay_at(args, policy)
-    return Asked(args.target, args.reader, policy, options.as_of(args), decay_at, old, args.force)
+    return PlanRequest(args.target, args.reader, policy, options.as_of(args), decay_at, old, args.force)
 
 
 def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
@@ -133,7 +133,7 @@ def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
     return terminal.CHECK_SAID_NO if found.plan.refusals and not found.plan.forced else terminal.DONE
 
 
-def _planned(args: argparse.Namespace, books: Books, asked: Asked) -> Computed:
+def _planned(args: argparse.Namespace, books: Books, asked: PlanRequest) -> Computed:
     from rightful.backfill import planning
 
     found = planning.planned(books, asked)
@@ -143,10 +143,10 @@ def _planned(args: argparse.Namespace, books: Books, asked: Asked) -> Computed:
 
 def _keep(books: Books, plan: Plan) -> bool:
     """Keep a plan as the target's last one; False where the ledger's folder cannot be written."""
-    from rightful.backfill.replaced_bytes import Shelf
+    from rightful.backfill.replaced_bytes import ReplacedBytes
 
     try:
-        Shelf(books.folder).keep_plan(plan.target, plan.document())
+        ReplacedBytes(books.folder).keep_plan(plan.target, plan.document())
     except OSError:
         return False
     return True
@@ -161,7 +161,7 @@ def _check_out(out: str, named: str, ledger: Path) -> None:
     with contextlib.suppress(OSError, ValueError):  # no such file yet, or no path, which writing it says
         if target_file.within(out, ledger):
             what = "lies in the ledger's own folder"
-        elif os.path.realpath(out) in {real, f"{real}.bak", f"{real}.lock", target_file.beside(real)}:
+        elif os.path.realpath(out) in {real, f"{real}.bak", f"{real}.lock", target_file.temporary_path(real)}:
             what = "is the target, its backup or its lock file"
         elif Path(out).samefile(real):
             what = "is another name of the target"
@@ -194,7 +194,7 @@ def _apply(args: argparse.Namespace, books: Books) -> int:
 def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
     """Return the plan that is named, the target's last one, or a new one where the question is given."""
     from rightful.backfill import plan_document, target_file
-    from rightful.backfill.replaced_bytes import Shelf
+    from rightful.backfill.replaced_bytes import ReplacedBytes
 
     if args.plan is not None:
         try:
@@ -203,7 +203,7 @@ def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
             why = getattr(error, "strerror", None) or error
             raise UsageError(f"--plan {args.plan} cannot be read ({why}); nothing was written.") from None
     real = target_file.resolved(args.target, makes_folder=True)
-    stored = Shelf(books.folder).plan_of(real)
+    stored = ReplacedBytes(books.folder).plan_of(real)
     if args.reader is None:
         if stored is None:
             raise UsageError(f"there is no plan for {real}; nothing was written. Run `rightful backfill plan` first.")
@@ -211,7 +211,7 @@ def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
     return _new_plan(args, books, _asked(args), stored)
 
 
-def _new_plan(args: argparse.Namespace, books: Books, asked: Asked, stored: bytes | None) -> Plan:
+def _new_plan(args: argparse.Namespace, books: Books, asked: PlanRequest, stored: bytes | None) -> Plan:
     """Return the plan of a question: the last one, if that was interrupted, else a new one."""
     from rightful.backfill import apply_plan
 
@@ -223,7 +223,7 @@ def _new_plan(args: argparse.Namespace, books: Books, asked: Asked, stored: byte
     return plan
 
 
-def publish(args: argparse.Namespace, ledger: Ledger, asked: Asked) -> tuple[Done, Plan]:
+def publish(args: argparse.Namespace, ledger: Ledger, asked: PlanRequest) -> tuple[Done, Plan]:
     """Plan and apply in one go, for another command.
 
     Raises:
@@ -231,12 +231,12 @@ def publish(args: argparse.Namespace, ledger: Ledger, asked: Asked) -> tuple[Don
         TargetError: The file is not one that can be written.
     """
     from rightful.backfill import apply_plan, target_file
-    from rightful.backfill.replaced_bytes import Shelf
+    from rightful.backfill.replaced_bytes import ReplacedBytes
     from rightful.log.log import now_us
 
     options.catch_up(ledger)
     books = _books(ledger)
-    stored = Shelf(books.folder).plan_of(target_file.resolved(asked.target, makes_folder=True))
+    stored = ReplacedBytes(books.folder).plan_of(target_file.resolved(asked.target, makes_folder=True))
     plan = _new_plan(args, books, asked, stored)
     return apply_plan.apply(books, plan, now_us), plan
 
@@ -251,7 +251,7 @@ def _readable(stored: bytes | None) -> Plan | None:
         return None
 
 
-def _same_question(plan: Plan, asked: Asked) -> bool:
+def _same_question(plan: Plan, asked: PlanRequest) -> bool:
     said = (plan.reader, plan.asked, plan.asked_as_of, plan.asked_decay_at, plan.asked_old, plan.forced)
     return said == (asked.reader, asked.policy.hash, asked.as_of, asked.decay_at, asked.old, asked.force)
 

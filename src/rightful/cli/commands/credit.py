@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rightful.backfill.apply_plan import Done
     from rightful.backfill.plan_document import Plan
-    from rightful.backfill.planning import Asked as Target
+    from rightful.backfill.planning import PlanRequest as Target
     from rightful.importers.shared.grade_numbers import GradeContent
     from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
@@ -201,7 +201,7 @@ def _publication(args: argparse.Namespace) -> Target | None:
     rate = args.decay_rate  # each graded session decays what came before it, as each call of such an updater does
     default = "bound" if rate is None else terminal.json_text({"decay": {"mode": "session", "gamma": rate}})
     policy = options.policy_named(args.policy or default).policy
-    return planning.checked(planning.Asked(args.publish, args.reader, policy))
+    return planning.checked(planning.PlanRequest(args.publish, args.reader, policy))
 
 
 def _published(args: argparse.Namespace, ledger: Ledger, asked: Target) -> Published:

@@ -164,7 +164,7 @@ def _missing(args: argparse.Namespace) -> int:
     from rightful.log.log import now_us
 
     real = target_file.resolved(args.missing)
-    looked = target_file.look(real, limits.REPLACED_BYTES)
+    looked = target_file.read_plannable(real, limits.REPLACED_BYTES)
     if looked.data is None:
         raise UsageError(f"--missing {args.missing}: file not found; nothing was searched.")
     read = record_lines.rows_of(looked.data, real)

@@ -115,10 +115,10 @@ def _facts(ledger: Ledger) -> tuple[dict[str, Any], dict[str, datetime] | None]:
 
 def _unended(ledger: Ledger, folder: Path) -> dict[str, datetime] | None:
     """Return the runs without an end; None where a row cannot be read, as the coverage says."""
-    from rightful.reports.unended_runs import unended
+    from rightful.reports.unended_runs import find_unended_runs
 
     try:
-        return unended(ledger.log, folder)
+        return find_unended_runs(ledger.log, folder)
     except RightfulError:
         return None
 

@@ -20,7 +20,7 @@ from rightful.projections.credit.inputs import (
     LATE_ONLY,
     NOBODY,
     UNMAPPED,
-    Scene,
+    CreditInputs,
     canonical_arms,
 )
 from rightful.projections.credit.joins import FOREIGN, Sources, Targets
@@ -76,7 +76,7 @@ class Pairs(NamedTuple):
 
     Attributes:
         unit: Row of the units; ascending.
-        shown: Row of `Scene.shown`.
+        shown: Row of `CreditInputs.shown`.
         live: It counts: usable, and not after the grade.
         late: It came after the grade.
     """
@@ -87,46 +87,46 @@ class Pairs(NamedTuple):
     late: Mask
 
 
-def pay(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -> Settlement:
+def pay(inputs: CreditInputs, units: Units, targets: Targets, sources: Sources | None) -> Settlement:
     """Return every unit's bin and every arm's credits.
 
     Args:
-        scene: The exposures and grades.
+        inputs: The exposures and grades.
         units: The grades to pay from.
         targets: What they reach by the bound rule.
         sources: What they pay under the newest-file rule; None under the bound rule.
     """
-    reward, unmapped = _rewards(scene, units)
-    every = _every(scene, units, targets, sources)
+    reward, unmapped = _rewards(inputs, units)
+    every = _every(inputs, units, targets, sources)
     none = np.zeros(len(units.grade), np.bool_)
-    contested = units.shared | _contested(scene, units, every) if sources is None else none
-    bins = _bins(scene, units, every, targets if sources is None else sources, unmapped, contested)
-    canonical, arms = canonical_arms(scene.facts, scene.policy)
+    contested = units.shared | _contested(inputs, units, every) if sources is None else none
+    bins = _bins(inputs, units, every, targets if sources is None else sources, unmapped, contested)
+    canonical, arms = canonical_arms(inputs.facts, inputs.policy)
     parts: list[Credits] = []
     late_arms, first_us = 0, np.full(len(bins), np.iinfo(np.int64).max)
     for pairs in every():
         paid = pairs.live & (bins[pairs.unit] == CREDITED)
         mine = Pairs(pairs.unit[paid], pairs.shown[paid], paid[paid], paid[paid])
-        parts.append(_credits(scene, mine, canonical))
-        late_arms += _late_arms(scene, pairs, canonical)
-        np.minimum.at(first_us, mine.unit, scene.shown.at[mine.shown])
+        parts.append(_credits(inputs, mine, canonical))
+        late_arms += _late_arms(inputs, pairs, canonical)
+        np.minimum.at(first_us, mine.unit, inputs.shown.at[mine.shown])
     owed = Credits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    weight, arm_reward, unexposed, paid_credits = _weigh(scene, units, owed, reward, arms)
-    inside = _in_balance(scene, units, paid_credits, arms)
+    weight, arm_reward, unexposed, paid_credits = _weigh(inputs, units, owed, reward, arms)
+    inside = _in_balance(inputs, units, paid_credits, arms)
     if inside.any():
         bins[inside] = IN_BALANCE
         owed = Credits(*(column[~inside[owed.unit]] for column in owed))
-        weight, arm_reward, unexposed, paid_credits = _weigh(scene, units, owed, reward, arms)
+        weight, arm_reward, unexposed, paid_credits = _weigh(inputs, units, owed, reward, arms)
     nobody = np.full(len(bins), NOBODY, np.int64)
     counters = {
         "late_exposures": late_arms,
-        "pending_sessions": _pending(scene, units, targets),
-        "crossover_arms": len(crossed(scene, canonical)),
+        "pending_sessions": _pending(inputs, units, targets),
+        "crossover_arms": len(crossed(inputs, canonical)),
         "per_arm_unexposed": unexposed,
         "foreign_grades": 0 if sources is None else int(((bins == CREDITED) & (sources.kind == FOREIGN)).sum()),
     }
     return Settlement(
-        scene.grades.row[units.grade],
+        inputs.grades.row[units.grade],
         bins,
         units.run,
         np.where(targets.high > targets.low, targets.run, NOBODY),
@@ -143,16 +143,18 @@ def pay(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -
     )
 
 
-def _rewards(scene: Scene, units: Units) -> tuple[Floats, Mask]:
+def _rewards(inputs: CreditInputs, units: Units) -> tuple[Floats, Mask]:
     """Return each unit's reward, and where its outcome word has none."""
-    worth = [scene.policy.outcomes.get(word, float("nan")) for word in scene.facts.outcomes.values]
+    worth = [inputs.policy.outcomes.get(word, float("nan")) for word in inputs.facts.outcomes.values]
     by_word = np.array([*worth, float("nan")])
-    given = scene.grades.reward[units.grade]
-    reward = np.where(np.isnan(given), by_word[scene.grades.outcome[units.grade]], given)
+    given = inputs.grades.reward[units.grade]
+    reward = np.where(np.isnan(given), by_word[inputs.grades.outcome[units.grade]], given)
     return reward, np.isnan(reward)
 
 
-def _every(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -> Callable[[], Iterable[Pairs]]:
+def _every(
+    inputs: CreditInputs, units: Units, targets: Targets, sources: Sources | None
+) -> Callable[[], Iterable[Pairs]]:
     """Return what goes through all pairs, some units at a time.
 
     A session of many grades and many exposures has their product of pairs, so they are not all
@@ -164,38 +166,40 @@ def _every(scene: Scene, units: Units, targets: Targets, sources: Sources | None
     ends = np.append(np.flatnonzero(part[1:] != part[:-1]) + 1, len(count))
     slices = [slice(start, end) for start, end in pairwise([0, *ends.tolist()])]
     if len(slices) == 1:
-        once = _pairs(scene, units, targets, sources, count, slices[0])
+        once = _pairs(inputs, units, targets, sources, count, slices[0])
         return lambda: (once,)
-    return lambda: (_pairs(scene, units, targets, sources, count, part) for part in slices)
+    return lambda: (_pairs(inputs, units, targets, sources, count, part) for part in slices)
 
 
-def _pairs(scene: Scene, units: Units, targets: Targets, sources: Sources | None, count: Ints, part: slice) -> Pairs:
+def _pairs(
+    inputs: CreditInputs, units: Units, targets: Targets, sources: Sources | None, count: Ints, part: slice
+) -> Pairs:
     """Return the pairs of a slice of the units; `count` says how many each unit has."""
     low, size = (targets.low if sources is None else sources.low)[part], count[part]
     mine = np.repeat(np.arange(len(size)), size)
     place = np.arange(len(mine)) - np.repeat(np.cumsum(size) - size, size) + low[mine]
     shown = (targets.reach.order if sources is None else sources.order)[place]
     unit = mine + (part.start or 0)
-    return Pairs(unit, shown, *in_time(scene, scene.grades.at[units.grade][unit], shown))
+    return Pairs(unit, shown, *in_time(inputs, inputs.grades.at[units.grade][unit], shown))
 
 
-def in_time(scene: Scene, grade_at: Ints, shown: Ints) -> tuple[Mask, Mask]:
+def in_time(inputs: CreditInputs, grade_at: Ints, shown: Ints) -> tuple[Mask, Mask]:
     """Return which exposures count for a grade of a time, and which came after it."""
-    at, usable = scene.shown.at[shown], scene.shown.usable[shown]
+    at, usable = inputs.shown.at[shown], inputs.shown.usable[shown]
     late = np.zeros(len(shown), np.bool_)
-    if scene.policy.join == "newest":
-        return usable & ~scene.shown.superseded[shown] & (at <= grade_at), late
-    if scene.policy.causal_order == "strict":
-        skew_us = round(scene.policy.skew_s * 1_000_000)
-        late = usable & (scene.shown.late_from[shown] > grade_at + skew_us)
+    if inputs.policy.join == "newest":
+        return usable & ~inputs.shown.superseded[shown] & (at <= grade_at), late
+    if inputs.policy.causal_order == "strict":
+        skew_us = round(inputs.policy.skew_s * 1_000_000)
+        late = usable & (inputs.shown.late_from[shown] > grade_at + skew_us)
     return usable & ~late, late
 
 
 def _bins(
-    scene: Scene,
+    inputs: CreditInputs,
     units: Units,
     every: Callable[[], Iterable[Pairs]],
-    joined: Targets | Sources,
+    targets: Targets | Sources,
     unmapped: Mask,
     contested: Mask,
 ) -> Ints:
@@ -206,28 +210,28 @@ def _bins(
     live, arms, late, erased = (np.zeros(len(units.grade), np.bool_) for _ in range(4))
     for pairs in every():
         live[pairs.unit[pairs.live]] = True
-        arms[pairs.unit[pairs.live & (scene.shown.size[pairs.shown] > 0)]] = True
+        arms[pairs.unit[pairs.live & (inputs.shown.size[pairs.shown] > 0)]] = True
         late[pairs.unit[pairs.late]] = True
-        erased[pairs.unit[scene.shown.erased[pairs.shown]]] = True
+        erased[pairs.unit[inputs.shown.erased[pairs.shown]]] = True
     return np.select(
-        [units.bin != NOBODY, unmapped, joined.bin != NOBODY, contested, arms, live],
-        [units.bin, UNMAPPED, joined.bin, AMBIGUOUS, CREDITED, EMPTY],
+        [units.bin != NOBODY, unmapped, targets.bin != NOBODY, contested, arms, live],
+        [units.bin, UNMAPPED, targets.bin, AMBIGUOUS, CREDITED, EMPTY],
         np.where(late, LATE_ONLY, np.where(erased, ERASED_BIN, CONFLICTING)),
     )
 
 
-def _in_balance(scene: Scene, units: Units, owed: Credits, arms: list[str]) -> Mask:
+def _in_balance(inputs: CreditInputs, units: Units, owed: Credits, arms: list[str]) -> Mask:
     """Return which units an opening balance contains: it holds an arm that the unit pays, up to its time or later."""
     inside = np.zeros(len(units.grade), np.bool_)
-    if scene.balances and len(owed.unit):
-        until = scene.contained_until(arms)
+    if inputs.balances and len(owed.unit):
+        until = inputs.contained_until(arms)
         inside[owed.unit[units.since[owed.unit] <= until[owed.arm]]] = True
     return inside
 
 
-def _contested(scene: Scene, units: Units, every: Callable[[], Iterable[Pairs]]) -> Mask:
+def _contested(inputs: CreditInputs, units: Units, every: Callable[[], Iterable[Pairs]]) -> Mask:
     """Return which units reach an exposure that the effective grade of another run reaches too."""
-    size = len(scene.shown.row)
+    size = len(inputs.shown.row)
     lowest, highest = np.full(size, np.iinfo(np.int64).max), np.full(size, -1, np.int64)
     for pairs in every():
         shown, place = pairs.shown[pairs.live], units.place[pairs.unit[pairs.live]]
@@ -248,55 +252,55 @@ class Credits(NamedTuple):
     context: Ints
 
 
-def _arms_of(scene: Scene, pairs: Pairs, canonical: Ints) -> tuple[Ints, Ints]:
+def _arms_of(inputs: CreditInputs, pairs: Pairs, canonical: Ints) -> tuple[Ints, Ints]:
     """Return (row of `pairs`, arm) for every arm that the pairs' exposures list."""
-    count = scene.shown.size[pairs.shown]
+    count = inputs.shown.size[pairs.shown]
     row = np.repeat(np.arange(len(count)), count)
-    place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + scene.shown.start[pairs.shown][row]
-    return row, canonical[scene.facts.arms_shown["arm"][place]]
+    place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + inputs.shown.start[pairs.shown][row]
+    return row, canonical[inputs.facts.arms_shown["arm"][place]]
 
 
-def _credits(scene: Scene, pairs: Pairs, canonical: Ints) -> Credits:
+def _credits(inputs: CreditInputs, pairs: Pairs, canonical: Ints) -> Credits:
     """Return each unit's arms, each once, with the context of its first exposure.
 
     Under the `sequential` arithmetic an arm listed twice stays twice, as a stateful updater
     treats it.
     """
-    row, arm = _arms_of(scene, pairs, canonical)
+    row, arm = _arms_of(inputs, pairs, canonical)
     unit, shown = pairs.unit[row], pairs.shown[row]
-    if scene.policy.arithmetic == "sequential":
-        order = np.lexsort((np.arange(len(row)), scene.shown.pos[shown], unit))
-        return Credits(unit[order], arm[order], scene.shown.context[shown[order]])
-    told = scene.facts.context_rank()[scene.shown.context[shown]]
-    order = np.lexsort((scene.shown.pos[shown], told, scene.shown.at[shown], arm, unit))
+    if inputs.policy.arithmetic == "sequential":
+        order = np.lexsort((np.arange(len(row)), inputs.shown.pos[shown], unit))
+        return Credits(unit[order], arm[order], inputs.shown.context[shown[order]])
+    told = inputs.facts.context_rank()[inputs.shown.context[shown]]
+    order = np.lexsort((inputs.shown.pos[shown], told, inputs.shown.at[shown], arm, unit))
     unit, arm = unit[order], arm[order]
     first = np.ones(len(order), np.bool_)
     first[1:] = (unit[1:] != unit[:-1]) | (arm[1:] != arm[:-1])
-    return Credits(unit[first], arm[first], scene.shown.context[shown[order[first]]])
+    return Credits(unit[first], arm[first], inputs.shown.context[shown[order[first]]])
 
 
 def _weigh(
-    scene: Scene, units: Units, owed: Credits, reward: Floats, arms: list[str]
+    inputs: CreditInputs, units: Units, owed: Credits, reward: Floats, arms: list[str]
 ) -> tuple[Floats, Floats, int, Credits]:
     """Return each credit's weight and reward, how many per-arm rewards named no exposed arm, and the credits left."""
-    split = scene.policy.credit in {"split", "salience_split"}
+    split = inputs.policy.credit in {"split", "salience_split"}
     count = np.bincount(owed.unit, minlength=len(units.grade))
     weight = 1.0 / count[owed.unit] if split else np.ones(len(owed.unit))
     arm_reward = reward[owed.unit]
     unexposed = 0
-    aside = scene.grades.aside[units.grade]
+    aside = inputs.grades.aside[units.grade]
     ends = np.cumsum(count)
     names = {arm: number for number, arm in enumerate(arms)}
     for unit in np.flatnonzero((aside >= 0) & (count > 0)).tolist():
         mine = slice(int(ends[unit] - count[unit]), int(ends[unit]))
-        said: Aside = scene.facts.asides[int(aside[unit])]
+        said: Aside = inputs.facts.asides[int(aside[unit])]
         own = owed.arm[mine]
         if said.per_arm is not None:
-            given = _by_number(said.per_arm, names, scene.policy)
+            given = _by_number(said.per_arm, names, inputs.policy)
             arm_reward[mine] = [given.get(arm, old) for arm, old in zip(own.tolist(), arm_reward[mine], strict=True)]
             unexposed += len(given.keys() - set(own.tolist()))
-        if said.salience is not None and scene.policy.credit.startswith("salience"):
-            given = _by_number(said.salience, names, scene.policy)
+        if said.salience is not None and inputs.policy.credit.startswith("salience"):
+            given = _by_number(said.salience, names, inputs.policy)
             matter = np.array([given.get(arm, 0.0) for arm in own.tolist()])
             total = matter.sum() if split else 1.0
             weight[mine] = matter / total if total > 0 else 0.0
@@ -312,44 +316,44 @@ def _by_number(said: dict[str, float], names: dict[str, int], policy: Policy) ->
     return {names.get(arm, -2 - place): value for place, (arm, value) in enumerate(by_arm.items())}
 
 
-def _late_arms(scene: Scene, pairs: Pairs, canonical: Ints) -> int:
+def _late_arms(inputs: CreditInputs, pairs: Pairs, canonical: Ints) -> int:
     """Return how many (unit, arm) were dropped because every exposure of the arm came after the grade."""
     if not pairs.late.any():
         return 0
     keys = []
     for mask in (pairs.late, pairs.live):
         chosen = Pairs(pairs.unit[mask], pairs.shown[mask], mask[mask], mask[mask])
-        row, arm = _arms_of(scene, chosen, canonical)
+        row, arm = _arms_of(inputs, chosen, canonical)
         keys.append(np.unique(chosen.unit[row] << 32 | arm))
     return int((~np.isin(keys[0], keys[1])).sum())
 
 
-def _pending(scene: Scene, units: Units, targets: Targets) -> int:
+def _pending(inputs: CreditInputs, units: Units, targets: Targets) -> int:
     """Return how many runs were shown arms and are reached by no effective grade."""
-    listing = scene.shown.usable & (scene.shown.size > 0)
-    waiting = np.zeros(len(scene.runs.of), np.bool_)
-    waiting[scene.runs.of[scene.shown.session[listing]]] = True
+    listing = inputs.shown.usable & (inputs.shown.size > 0)
+    waiting = np.zeros(len(inputs.runs.of), np.bool_)
+    waiting[inputs.runs.of[inputs.shown.session[listing]]] = True
     waiting[targets.run[units.bin == NOBODY]] = False
     return int(waiting.sum())
 
 
-def crossed(scene: Scene, canonical: Ints) -> Ints:
+def crossed(inputs: CreditInputs, canonical: Ints) -> Ints:
     """Return the (run, arm) that were both shown and withheld, each as one number: run << 32 | arm."""
-    table = scene.facts.withheld
+    table = inputs.facts.withheld
     if not len(table):
         return np.empty(0, np.int64)
-    row = np.searchsorted(scene.shown.row, table["row"])
-    inside = row < len(scene.shown.row)
-    inside[inside] = scene.shown.row[row[inside]] == table["row"][inside]
-    inside[inside] = scene.shown.usable[row[inside]]
-    held_run = scene.runs.of[scene.shown.session[row[inside]]].astype(np.int64)
+    row = np.searchsorted(inputs.shown.row, table["row"])
+    inside = row < len(inputs.shown.row)
+    inside[inside] = inputs.shown.row[row[inside]] == table["row"][inside]
+    inside[inside] = inputs.shown.usable[row[inside]]
+    held_run = inputs.runs.of[inputs.shown.session[row[inside]]].astype(np.int64)
     held = np.unique(held_run << 32 | canonical[table["arm"][inside]])
     if not len(held):
         return held
-    rows = np.flatnonzero(scene.shown.usable)
+    rows = np.flatnonzero(inputs.shown.usable)
     every = Pairs(rows, rows, np.ones(len(rows), np.bool_), np.ones(len(rows), np.bool_))
-    shown_row, arm = _arms_of(scene, every, canonical)
-    shown_run = scene.runs.of[scene.shown.session[rows[shown_row]]].astype(np.int64)
+    shown_row, arm = _arms_of(inputs, every, canonical)
+    shown_run = inputs.runs.of[inputs.shown.session[rows[shown_row]]].astype(np.int64)
     shown = shown_run << 32 | arm
     place = np.minimum(np.searchsorted(held, shown), len(held) - 1)  # `isin` would hash all that was shown
     both = np.zeros(len(held), np.bool_)

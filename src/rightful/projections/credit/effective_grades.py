@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rightful.projections.credit.inputs import CONFLICTING, ERASED_BIN, NOBODY, RETRACTED, Scene
+from rightful.projections.credit.inputs import CONFLICTING, ERASED_BIN, NOBODY, RETRACTED, CreditInputs
 from rightful.projections.facts.columns import Ints, Mask
 from rightful.projections.facts.facts import ERASED, RETRACTION
 
@@ -24,7 +24,7 @@ class Claims(NamedTuple):
     Under `additive` each grade event is a stream of its own, and so is an erased grade.
 
     Attributes:
-        grade: Row of `Scene.grades`.
+        grade: Row of `CreditInputs.grades`.
         run: The run of the grade's own name.
         bin: CONFLICTING, RETRACTED or ERASED_BIN; `NOBODY` where the grade is in force.
         slot: Position of the stream's first grade event; above `_BEHIND` where it has retractions only.
@@ -42,7 +42,7 @@ class Units(NamedTuple):
     """The grades that the policy pays from: one a run, or each event under `additive`.
 
     Attributes:
-        grade: Row of `Scene.grades`.
+        grade: Row of `CreditInputs.grades`.
         run: The run of the grade's own name.
         bin: Why it pays nobody; `NOBODY` where that is not settled yet.
         slot: Position of the first grade event of the run (of the event itself under `additive`).
@@ -62,17 +62,17 @@ class Units(NamedTuple):
     shared: Mask
 
 
-def claims_of(scene: Scene) -> Claims:
-    """Return the claims of a scene: one a stream, or each grade event under `additive`; erased grades too."""
-    grades = scene.grades
-    run = scene.runs.of[grades.name].astype(np.int64)
+def claims_of(inputs: CreditInputs) -> Claims:
+    """Return the claims of a settlement: one per stream, or each grade event under `additive`; erased grades too."""
+    grades = inputs.grades
+    run = inputs.runs.of[grades.name].astype(np.int64)
     erased = np.flatnonzero(grades.kind == ERASED)
     live = np.flatnonzero(grades.kind != ERASED)
-    if scene.policy.revision == "additive":
+    if inputs.policy.revision == "additive":
         state = np.where(grades.conflicting[live], CONFLICTING, NOBODY)
         found = Claims(live, run[live], state, grades.pos[live], grades.at[live])
     else:
-        found = _in_force(scene, run, live)
+        found = _in_force(inputs, run, live)
     return Claims(
         np.concatenate([found.grade, erased]),
         np.concatenate([found.run, run[erased]]),
@@ -82,9 +82,9 @@ def claims_of(scene: Scene) -> Claims:
     )
 
 
-def _in_force(scene: Scene, run: Ints, live: Ints) -> Claims:
+def _in_force(inputs: CreditInputs, run: Ints, live: Ints) -> Claims:
     """Return the claim of each stream: of one grader the highest `seq` counts, and of equal ones the latest."""
-    grades = scene.grades
+    grades = inputs.grades
     order = live[np.lexsort((grades.at[live], grades.seq[live], grades.grader[live], run[live]))]
     if not len(order):
         none = np.empty(0, np.int64)
@@ -93,14 +93,14 @@ def _in_force(scene: Scene, run: Ints, live: Ints) -> Claims:
     starts = np.append(0, top[:-1] + 1)
     rows = order[top]
     state = np.where(grades.kind[rows] == RETRACTION, RETRACTED, NOBODY)
-    state[_ties(scene, order, starts, top)] = CONFLICTING
+    state[_ties(inputs, order, starts, top)] = CONFLICTING
     taken_back = grades.kind[order] == RETRACTION
     slot = np.minimum.reduceat(np.where(taken_back, grades.pos[order] + _BEHIND, grades.pos[order]), starts)
     since = np.minimum.reduceat(grades.at[order], starts)
     return Claims(rows, run[rows], state, slot, since)
 
 
-def places_of(scene: Scene, claims: Claims, reached: Mask) -> Ints:
+def places_of(inputs: CreditInputs, claims: Claims, reached: Mask) -> Ints:
     """Return where each claim is placed: one number for all claims that speak of one run.
 
     A grade in force speaks of the run of its `exposure_session`, else of its own. One whose `exposure_session`
@@ -108,13 +108,13 @@ def places_of(scene: Scene, claims: Claims, reached: Mask) -> Ints:
     in its own run. A name whose links disagree is a run of its own, where only grades of that name meet.
 
     Args:
-        scene: The scene.
+        inputs: The exposures and grades.
         claims: The claims.
         reached: Which of them reach exposures by the bound rule.
     """
-    if scene.policy.revision == "additive":
+    if inputs.policy.revision == "additive":
         return claims.run
-    runs, grades = scene.runs, scene.grades
+    runs, grades = inputs.runs, inputs.grades
     named = grades.target[claims.grade]
     doubtful = runs.ambiguous[grades.name[claims.grade]]
     own = np.where(doubtful, claims.run + len(runs.of), claims.run)
@@ -124,7 +124,7 @@ def places_of(scene: Scene, claims: Claims, reached: Mask) -> Ints:
     return np.where(claims.bin == ERASED_BIN, alone, place)
 
 
-def units_of(scene: Scene, claims: Claims, place: Ints) -> tuple[Units, Ints]:
+def units_of(inputs: CreditInputs, claims: Claims, place: Ints) -> tuple[Units, Ints]:
     """Return the units, and which claim each of them is.
 
     Of the graders of one place the one that the policy ranks first counts, unless it took its grade back;
@@ -132,12 +132,12 @@ def units_of(scene: Scene, claims: Claims, place: Ints) -> tuple[Units, Ints]:
     """
     shared = np.zeros(len(place), np.bool_)
     everyone = np.arange(len(place))
-    if scene.policy.revision == "additive":
+    if inputs.policy.revision == "additive":
         return Units(claims.grade, claims.run, claims.bin, claims.slot, claims.since, place, shared), everyone
     places, at = np.unique(place, return_inverse=True)
     bins, kept, slot, since = claims.bin, everyone, claims.slot, claims.since
     if len(places) < len(place):
-        kept, bins, shared = _ranked(scene, claims, at, len(places))
+        kept, bins, shared = _ranked(inputs, claims, at, len(places))
         slot, since = _lowest(slot, at, len(places))[at], _lowest(since, at, len(places))[at]
     grade, run, bins, slot, since, place = (
         column[kept] for column in (claims.grade, claims.run, bins, slot % _BEHIND, since, place)
@@ -145,11 +145,11 @@ def units_of(scene: Scene, claims: Claims, place: Ints) -> tuple[Units, Ints]:
     return Units(grade, run, bins, slot, since, place, shared[kept]), kept
 
 
-def _ranked(scene: Scene, claims: Claims, at: Ints, places: int) -> tuple[Ints, Ints, Mask]:
+def _ranked(inputs: CreditInputs, claims: Claims, at: Ints, places: int) -> tuple[Ints, Ints, Mask]:
     """Return which claims count at their place, the bin of every claim, and which share it with their like."""
-    grader, rank = scene.grades.grader[claims.grade], scene.grades.rank[claims.grade]
+    grader, rank = inputs.grades.grader[claims.grade], inputs.grades.rank[claims.grade]
     stands = claims.bin != RETRACTED
-    level = np.where(stands, rank, rank + len(scene.policy.graders))
+    level = np.where(stands, rank, rank + len(inputs.policy.graders))
     first = np.flatnonzero(level == _lowest(level, at, places)[at])
     where = at[first]
     rivals = _lowest(grader[first], where, places) < -_lowest(-grader[first], where, places)
@@ -180,23 +180,23 @@ def _last_of_groups(*keys: Ints) -> Ints:
     return np.append(np.flatnonzero(changed), len(keys[0]) - 1)
 
 
-def _ties(scene: Scene, order: Ints, starts: Ints, top: Ints) -> Mask:
+def _ties(inputs: CreditInputs, order: Ints, starts: Ints, top: Ints) -> Mask:
     """Return, for each stream, whether its highest `seq` says two things, or says one in conflict."""
-    grades = scene.grades
+    grades = inputs.grades
     tied = grades.conflicting[order[top]].copy()
     shared = np.flatnonzero((top > starts) & (grades.seq[order[top]] == grades.seq[order[np.maximum(top - 1, 0)]]))
     for stream in shared.tolist():
         rows = order[starts[stream] : top[stream] + 1]
         rows = rows[grades.seq[rows] == grades.seq[order[top[stream]]]]
-        says = {_said(scene, int(row)) for row in rows}
+        says = {_said(inputs, int(row)) for row in rows}
         tied[stream] = len(says) > 1 or bool(grades.conflicting[rows].any())
     return tied
 
 
-def _said(scene: Scene, row: int) -> tuple[object, ...]:
+def _said(inputs: CreditInputs, row: int) -> tuple[object, ...]:
     """Return what a grade row says, without its time."""
-    grades = scene.grades
+    grades = inputs.grades
     aside = int(grades.aside[row])
-    more = scene.facts.asides[aside] if aside >= 0 else None
+    more = inputs.facts.asides[aside] if aside >= 0 else None
     kind, outcome, target = int(grades.kind[row]), int(grades.outcome[row]), int(grades.target[row])
     return (kind, repr(float(grades.reward[row])), outcome, target, repr(more))

@@ -1,4 +1,4 @@
-"""The scene of a settlement: the exposures and grades up to a position, as columns.
+"""The inputs of a settlement: the exposures and grades up to a position, as columns.
 
 Rows of an id in conflict are marked, withdrawn ones are left out, and grades of graders that
 the policy does not name never come in: they are recorded and never pay.
@@ -74,7 +74,7 @@ class Grades(NamedTuple):
     file_time: Mask
 
 
-class Scene(NamedTuple):
+class CreditInputs(NamedTuple):
     """Everything that a settlement looks at.
 
     Attributes:
@@ -116,10 +116,10 @@ class Scene(NamedTuple):
         return until
 
 
-def scene_of(
+def credit_inputs(
     facts: Facts, policy: Policy, through: int, names: Iterable[int] | Mask | None, runs: Runs | None = None
-) -> Scene:
-    """Return the scene at a position.
+) -> CreditInputs:
+    """Return the inputs of a settlement at a position.
 
     Args:
         facts: The columns.
@@ -145,7 +145,7 @@ def scene_of(
         gone = _gone(facts, policy, runs, through)
         shown_rows = shown_rows[~gone[facts.shown["name"][shown_rows]]]
         grade_rows = grade_rows[~(gone[facts.grades["name"][grade_rows]] | gone[facts.grades["target"][grade_rows]])]
-    return Scene(
+    return CreditInputs(
         facts,
         through,
         policy,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rightful.projections.credit.effective_grades import Units
-from rightful.projections.credit.inputs import AMBIGUOUS, NOBODY, UNMATCHED, Scene, Shown
+from rightful.projections.credit.inputs import AMBIGUOUS, NOBODY, UNMATCHED, CreditInputs, Shown
 from rightful.projections.facts.columns import Ints, Mask
 
 OWN, FOREIGN, UNVERIFIABLE = 0, 1, 2
@@ -17,7 +17,7 @@ class Reach(NamedTuple):
     """The exposures sorted by run and name, so that those of either are one range.
 
     Attributes:
-        order: Rows of `Scene.shown`, by (run, name, position).
+        order: Rows of `CreditInputs.shown`, by (run, name, position).
         run: The run of each, in that order.
         key: (run, name) of each as one number, in that order.
     """
@@ -58,7 +58,7 @@ class Sources(NamedTuple):
     """What each unit pays by the newest-file rule.
 
     Attributes:
-        order: Rows of `Scene.shown`, by session.
+        order: Rows of `CreditInputs.shown`, by session.
         low: Start of the range of the newest session's exposures in `order`.
         high: End of that range.
         name: The newest session's name, or -1.
@@ -74,65 +74,65 @@ class Sources(NamedTuple):
     kind: Ints
 
 
-def _reach(scene: Scene) -> Reach:
-    run = scene.runs.of[scene.shown.name].astype(np.int64)
-    key = run << 32 | scene.shown.name
+def _reach(inputs: CreditInputs) -> Reach:
+    run = inputs.runs.of[inputs.shown.name].astype(np.int64)
+    key = run << 32 | inputs.shown.name
     order = np.argsort(key, kind="stable")
     return Reach(order, run[order], key[order])
 
 
-def _range_of_name(reach: Reach, scene: Scene, name: Ints) -> tuple[Ints, Ints]:
-    key = scene.runs.of[name].astype(np.int64) << 32 | name
+def _range_of_name(reach: Reach, inputs: CreditInputs, name: Ints) -> tuple[Ints, Ints]:
+    key = inputs.runs.of[name].astype(np.int64) << 32 | name
     return np.searchsorted(reach.key, key, "left"), np.searchsorted(reach.key, key, "right")
 
 
-def bound_targets(scene: Scene, grade: Ints) -> Targets:
+def bound_targets(inputs: CreditInputs, grade: Ints) -> Targets:
     """Return what each grade reaches: the session it names, else its own run, else a unique alias.
 
     There is no other fallback. A name read from a sanitised form never matches exactly, and no
     alias goes through a link.
 
     Args:
-        scene: The scene.
-        grade: Rows of `Scene.grades`.
+        inputs: The exposures and grades.
+        grade: Rows of `CreditInputs.grades`.
     """
-    reach = _reach(scene)
-    own = scene.grades.name[grade]
-    named = scene.grades.target[grade]
+    reach = _reach(inputs)
+    own = inputs.grades.name[grade]
+    named = inputs.grades.target[grade]
     explicit = named >= 0
     wanted = np.where(explicit, named, own)
-    run = scene.runs.of[wanted].astype(np.int64)
-    low_name, high_name = _range_of_name(reach, scene, wanted)
+    run = inputs.runs.of[wanted].astype(np.int64)
+    low_name, high_name = _range_of_name(reach, inputs, wanted)
     low = np.where(explicit, low_name, np.searchsorted(reach.run, run, "left"))
     high = np.where(explicit, high_name, np.searchsorted(reach.run, run, "right"))
-    aliased = np.array(scene.facts.names.alias, np.bool_)[wanted] & ~explicit
+    aliased = np.array(inputs.facts.names.alias, np.bool_)[wanted] & ~explicit
     high = np.where(aliased, low, high)
-    unclear = np.where(explicit, scene.runs.reused[wanted], scene.runs.ambiguous[own])
+    unclear = np.where(explicit, inputs.runs.reused[wanted], inputs.runs.ambiguous[own])
     high = np.where(unclear, low, high)
     bins = np.full(len(own), NOBODY, np.int64)
     bins[high == low] = UNMATCHED
     bins[unclear] = AMBIGUOUS
     targets = Targets(reach, low, high, run, bins, unclear)
-    _resolve_aliases(scene, wanted, targets)
+    _resolve_aliases(inputs, wanted, targets)
     return targets
 
 
-def _resolve_aliases(scene: Scene, wanted: Ints, targets: Targets) -> None:
-    names = scene.facts.names
+def _resolve_aliases(inputs: CreditInputs, wanted: Ints, targets: Targets) -> None:
+    names = inputs.facts.names
     missing = np.flatnonzero(targets.bin == UNMATCHED)
     for unit in missing[names.may_fit(wanted[missing])].tolist():
-        fitting = names.fitting(int(wanted[unit]), scene.through)
+        fitting = names.fitting(int(wanted[unit]), inputs.through)
         if len(fitting) > 1:
             targets.bin[unit], targets.unclear[unit] = AMBIGUOUS, True
         elif fitting:
-            low, high = _range_of_name(targets.reach, scene, np.array(fitting))
+            low, high = _range_of_name(targets.reach, inputs, np.array(fitting))
             if high[0] > low[0]:
                 targets.low[unit], targets.high[unit], targets.bin[unit] = low[0], high[0], NOBODY
                 found = targets.reach.order[low[0]]
-                targets.run[unit] = scene.runs.of[scene.shown.session[found]]
+                targets.run[unit] = inputs.runs.of[inputs.shown.session[found]]
 
 
-def newest_sources(scene: Scene, units: Units, targets: Targets) -> Sources:
+def newest_sources(inputs: CreditInputs, units: Units, targets: Targets) -> Sources:
     """Return whose exposures each unit pays if the newest session with exposures is taken.
 
     The historical updater picked the newest file that listed anything. Replayed as of the
@@ -141,9 +141,9 @@ def newest_sources(scene: Scene, units: Units, targets: Targets) -> Sources:
     did not rewrite the file. A file that is named by a sanitised form is that of the one session
     it fits; its time counts for the arms that no exposure of that session gives a time for.
     """
-    shown = scene.shown
-    at = scene.grades.at[units.grade]
-    rows = _timeline(scene)
+    shown = inputs.shown
+    at = inputs.grades.at[units.grade]
+    rows = _timeline(inputs)
     times = shown.at[rows]
     last = np.searchsorted(times, at, "right") - 1
     found = last >= 0
@@ -155,14 +155,14 @@ def newest_sources(scene: Scene, units: Units, targets: Targets) -> Sources:
     low, high = (np.searchsorted(shown.session[order], name, side) for side in ("left", "right"))
     none = bins != NOBODY
     high = np.where(none, low, high)
-    return Sources(order, low, high, np.where(none, NOBODY, name), bins, _kinds(scene, units, targets, name))
+    return Sources(order, low, high, np.where(none, NOBODY, name), bins, _kinds(inputs, units, targets, name))
 
 
-def _timeline(scene: Scene) -> Ints:
+def _timeline(inputs: CreditInputs) -> Ints:
     """Return the exposures by time, from the moment when their session had shown an arm."""
-    shown = scene.shown
+    shown = inputs.shown
     rewrote = shown.usable & ~shown.superseded & ~shown.draw
-    first = np.full(len(scene.facts.names), np.iinfo(np.int64).max)
+    first = np.full(len(inputs.facts.names), np.iinfo(np.int64).max)
     listing = rewrote & (shown.size > 0)
     np.minimum.at(first, shown.session[listing], shown.at[listing])
     rows = np.flatnonzero(rewrote & (shown.at >= first[shown.session]))
@@ -179,32 +179,32 @@ def _tied(shown: Shown, rows: Ints, times: Ints) -> Mask:
     return tied
 
 
-def _kinds(scene: Scene, units: Units, targets: Targets, source: Ints) -> Ints:
+def _kinds(inputs: CreditInputs, units: Units, targets: Targets, source: Ints) -> Ints:
     """Say whether a source is the unit's own run, another run, or cannot be told.
 
     A session of a namespace to which the graded run has no link may be the same run under
     another name: that is unverifiable, not foreign.
     """
     paid = np.maximum(source, 0)
-    run = scene.runs.of[paid].astype(np.int64)
+    run = inputs.runs.of[paid].astype(np.int64)
     own = (run == units.run) | (run == targets.run)
-    told = told_apart(scene, units, targets, scene.facts.names.spaces()[paid])
+    told = is_distinguishable(inputs, units, targets, inputs.facts.names.spaces()[paid])
     kind = np.where(own, OWN, np.where(told, FOREIGN, UNVERIFIABLE))
     return np.where(source < 0, NOBODY, kind)
 
 
-def told_apart(scene: Scene, units: Units, targets: Targets, space: Ints) -> Mask:
+def is_distinguishable(inputs: CreditInputs, units: Units, targets: Targets, space: Ints) -> Mask:
     """Return whether a session of a namespace that is not of each unit's run is surely another run.
 
     Args:
-        scene: The exposures and grades.
+        inputs: The exposures and grades.
         units: The grades to pay from.
         targets: What they reach by the bound rule.
         space: The namespace of the session, for each unit.
     """
-    of = scene.facts.names.spaces()
-    known = np.flatnonzero(np.array(scene.facts.names.first, np.int64) <= scene.through)
-    spaces = np.unique(scene.runs.of[known].astype(np.int64) << 32 | of[known])
+    of = inputs.facts.names.spaces()
+    known = np.flatnonzero(np.array(inputs.facts.names.first, np.int64) <= inputs.through)
+    spaces = np.unique(inputs.runs.of[known].astype(np.int64) << 32 | of[known])
     shared = np.isin(units.run << 32 | space, spaces) | np.isin(targets.run << 32 | space, spaces)
     told: Mask = shared & ~targets.unclear
     return told

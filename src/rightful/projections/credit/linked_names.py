@@ -25,12 +25,12 @@ def same_run(facts: Facts, session: str, other: str) -> bool | None:
     runs = _runs_among(facts, first, second)
     if runs.of[first] == runs.of[second]:
         return True
-    return False if runs.joined()[second] else None
+    return False if runs.is_linked()[second] else None
 
 
 def _is_joined(facts: Facts, number: int) -> bool:
     runs = _runs_among(facts, number)
-    return bool(runs.joined()[number])
+    return bool(runs.is_linked()[number])
 
 
 def _runs_among(facts: Facts, *numbers: int) -> Runs:

@@ -43,7 +43,7 @@ class Runs(NamedTuple):
     ambiguous: Mask
     reused: Mask
 
-    def joined(self) -> Mask:
+    def is_linked(self) -> Mask:
         """Say which names share their run with another name."""
         shared: Mask = self.of != np.arange(len(self.of))
         shared[self.of[shared]] = True

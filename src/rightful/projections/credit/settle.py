@@ -18,7 +18,7 @@ from rightful.policies import ArmDecay, Policy, SessionDecay
 from rightful.projections.arithmetic.sums import Sums, sums_of
 from rightful.projections.credit.bins_and_credits import Settlement, pay
 from rightful.projections.credit.effective_grades import Claims, Units, claims_of, places_of, units_of
-from rightful.projections.credit.inputs import BINS, NOBODY, Scene, scene_of
+from rightful.projections.credit.inputs import BINS, NOBODY, CreditInputs, credit_inputs
 from rightful.projections.credit.joins import Sources, Targets, bound_targets, newest_sources
 from rightful.projections.credit.runs import Runs, quarantined, runs_of
 from rightful.projections.facts.columns import Ints, Mask
@@ -32,7 +32,7 @@ class Settled(NamedTuple):
     """A settlement and what it was made from, for who explains it.
 
     Attributes:
-        scene: The exposures and grades that were looked at.
+        inputs: The exposures and grades that were looked at.
         claims: The grade in force of every stream.
         place: Where each claim is placed: equal for all that speak of one run.
         units: The claims that the policy pays from.
@@ -41,7 +41,7 @@ class Settled(NamedTuple):
         settlement: What the policy made of them.
     """
 
-    scene: Scene
+    inputs: CreditInputs
     claims: Claims
     place: Ints
     units: Units
@@ -70,14 +70,14 @@ def settled(
     facts: Facts, policy: Policy, through: int, names: Iterable[int] | Mask | None = None, runs: Runs | None = None
 ) -> Settled:
     """Return what `settle` does, with what it was made from."""
-    scene = scene_of(facts, policy, through, names, runs)
-    claims = claims_of(scene)
-    every = bound_targets(scene, claims.grade)
-    place = places_of(scene, claims, every.bin == NOBODY)
-    units, kept = units_of(scene, claims, place)
+    inputs = credit_inputs(facts, policy, through, names, runs)
+    claims = claims_of(inputs)
+    every = bound_targets(inputs, claims.grade)
+    place = places_of(inputs, claims, every.bin == NOBODY)
+    units, kept = units_of(inputs, claims, place)
     targets = every.of(kept)
-    sources = None if policy.join == "bound" else newest_sources(scene, units, targets)
-    return Settled(scene, claims, place, units, targets, sources, pay(scene, units, targets, sources))
+    sources = None if policy.join == "bound" else newest_sources(inputs, units, targets)
+    return Settled(inputs, claims, place, units, targets, sources, pay(inputs, units, targets, sources))
 
 
 def adds_up(policy: Policy) -> bool:

@@ -26,7 +26,7 @@ _Listed: TypeAlias = dict[int, tuple[int, int]]
 def first_uses(made: Settled) -> dict[Key, Use]:
     """Return the first use of every arm that is credited, and of every arm in a context."""
     settlement = made.settlement
-    keys, slot = slots(made.scene.facts, settlement, [])
+    keys, slot = slots(made.inputs.facts, settlement, [])
     unit = np.repeat(settlement.credit_unit, 2)
     arm = np.repeat(settlement.credit_arm, 2)
     at_us = made.units.since[unit]
@@ -47,18 +47,18 @@ class _Lists:
     """Where each unit's exposures list its arms."""
 
     def __init__(self, made: Settled) -> None:
-        self._shown = made.scene.shown
-        self._arms = made.scene.facts.arms_shown["arm"]
-        self._joined = made.targets if made.sources is None else made.sources
+        self._shown = made.inputs.shown
+        self._arms = made.inputs.facts.arms_shown["arm"]
+        self._ranges = made.targets if made.sources is None else made.sources
         self._order = made.targets.reach.order if made.sources is None else made.sources.order
-        self._canonical, _ = canonical_arms(made.scene.facts, made.scene.policy)
+        self._canonical, _ = canonical_arms(made.inputs.facts, made.inputs.policy)
         self._known: dict[int, _Listed] = {}
 
     def of(self, unit: int) -> _Listed:
         """Return the earliest exposure of each arm, by its time, and the arm's place in it."""
         if unit not in self._known:
             found = self._known[unit] = {}
-            for row in self._order[int(self._joined.low[unit]) : int(self._joined.high[unit])].tolist():
+            for row in self._order[int(self._ranges.low[unit]) : int(self._ranges.high[unit])].tolist():
                 at_us, start = int(self._shown.at[row]), int(self._shown.start[row])
                 arms = self._canonical[self._arms[start : start + int(self._shown.size[row])]].tolist()
                 for place, arm in enumerate(arms):

@@ -142,17 +142,17 @@ def _fold_each(facts: Facts, page: Page) -> None:
             _mention(facts, envelope, payload, position)
         if envelope.outcome == "conflict":
             facts.conflict(envelope, position)
-        facts.tick(told_us(envelope), position)
+        facts.tick(event_time_us(envelope), position)
 
 
 def _told_us(page: Page, kinds: Collection[str]) -> list[int]:
     """Return what the rows of a page say of the time; a call for each only where one is a publication."""
     if "posterior.published" in kinds:
-        return [told_us(envelope) for envelope in page.envelopes]
+        return [event_time_us(envelope) for envelope in page.envelopes]
     return [envelope.at_us for envelope in page.envelopes]
 
 
-def told_us(envelope: Envelope) -> int:
+def event_time_us(envelope: Envelope) -> int:
     """Return what a row says of the time that has come: its `at`, but for our own publications.
 
     A publication is of now and tells of nothing new; it must not age what it has published.

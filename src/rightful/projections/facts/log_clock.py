@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rightful.log.log import Log
 from rightful.projections.facts.facts import CLOCK_ROWS, Facts
-from rightful.projections.facts.fold import told_us
+from rightful.projections.facts.fold import event_time_us
 
 
 def position_at(log: Log, head: int, at_us: int) -> int:
@@ -31,5 +31,5 @@ def latest_at_us(log: Log, facts: Facts, through: int) -> int:
     latest = facts.clock[whole - 1] if whole else 0
     if rest:
         start = whole * CLOCK_ROWS
-        latest = max(latest, *(told_us(row.envelope) for page in log.scan(start, through) for row in page))
+        latest = max(latest, *(event_time_us(row.envelope) for page in log.scan(start, through) for row in page))
     return latest

@@ -19,7 +19,9 @@ def whole(covered: Collection[ItemKey], view: Sequence[Item]) -> list[ItemKey]:
     """
     asked = set(covered)
     kept = {item.id for item in view if item.id in asked}
-    while torn := {pair for pair, _ in cuts(kept, view)}:  # a message may hold several calls, and tear their outputs
+    while torn := {
+        pair for pair, _ in split_pairs(kept, view)
+    }:  # a message may hold several calls, and tear their outputs
         kept = {item.id for item in view if item.id in kept and torn.isdisjoint(_pairs(item))}
     call_stays = False
     for item in reversed(view):
@@ -30,7 +32,7 @@ def whole(covered: Collection[ItemKey], view: Sequence[Item]) -> list[ItemKey]:
     return [item.id for item in view if item.id in kept]
 
 
-def cuts(covered: Collection[ItemKey], view: Sequence[Item]) -> list[tuple[Pair, Item]]:
+def split_pairs(covered: Collection[ItemKey], view: Sequence[Item]) -> list[tuple[Pair, Item]]:
     """Return which pairs would be cut if only these items were covered, each with the item that shows it.
 
     A provider may use a call's id again: what is behind one id is one group, open until each call has an output.

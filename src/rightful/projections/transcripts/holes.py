@@ -32,11 +32,11 @@ def put_holes(told: Iterable[Told], holes: Iterable[Hole]) -> None:
             if (entry_behind := following.get(hole.turn)) is not None:
                 _put_before(entry_behind, hole)
         elif hole.kind != "late" and hole.turn in turns:
-            for part in _apart(hole):
+            for part in _contiguous_parts(hole):
                 _put(turns[hole.turn], part)
 
 
-def _apart(hole: Hole) -> Iterable[Hole]:
+def _contiguous_parts(hole: Hole) -> Iterable[Hole]:
     """Return a hole as one for each range of its indexes."""
     if not hole.indexes:
         return [hole]

@@ -43,7 +43,7 @@ def transcript_of(
     log = projected.log
     transcript = _folded(log, session, revisions=revisions)
     if all(entry.kind == "data" for entry in transcript.entries):
-        transcript = _joined(projected, transcript, revisions=revisions)
+        transcript = _with_linked_names(projected, transcript, revisions=revisions)
     if require_complete:
         holes = tuple(transcript.holes)
         refuse_holes(session, Completeness(transcript.completeness, holes, transcript.why))
@@ -58,7 +58,7 @@ def _rows(log: Log, session: str, until: int | None = None) -> Iterable[Stored]:
     return (row for page in log.of_session(session, until=until) for row in page)
 
 
-def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transcript:
+def _with_linked_names(projected: Projected, own: Transcript, *, revisions: bool) -> Transcript:
     """Return what the other names of a session's run tell, and behind it the data that stands under its own."""
     facts = projected.catch_up()
     known = facts.names.numbered(own.session, facts.watermark)

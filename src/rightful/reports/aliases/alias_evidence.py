@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from rightful.policies import Policy
-from rightful.projections.credit.inputs import canonical_arms, scene_of
+from rightful.projections.credit.inputs import canonical_arms, credit_inputs
 from rightful.projections.facts.columns import Column, Ints
 from rightful.projections.projected import Projected
 
@@ -21,20 +21,20 @@ Pairs = dict[frozenset[int], int]
 """Pairs of numbers that one run has, each with the number of such a run."""
 
 
-class Seen:
+class RunArms:
     """Which arms each run was shown or denied, whatever the policy leaves out: links and unique aliases followed."""
 
     def __init__(self, projected: Projected, policy: Policy) -> None:
         facts = projected.facts
         everything = msgspec.structs.replace(policy, without_sessions=())
-        scene = scene_of(facts, everything, facts.watermark, None)
-        shown = scene.shown
+        inputs = credit_inputs(facts, everything, facts.watermark, None)
+        shown = inputs.shown
         row_of = np.full(len(facts.shown), -1, np.int64)
         row_of[shown.row] = np.arange(len(shown.row))
         row = np.repeat(np.arange(len(shown.row)), shown.size)
         place = np.arange(len(row)) - np.repeat(np.cumsum(shown.size) - shown.size, shown.size) + shown.start[row]
         held = row_of[facts.withheld["row"]]
-        run = scene.runs.of[shown.session].astype(np.int64)
+        run = inputs.runs.of[shown.session].astype(np.int64)
         self._log, self._facts = projected.log, facts
         arm = facts.arms_shown["arm"][place].astype(np.int64)
         self._run = run[np.concatenate([row, held[held >= 0]])]
@@ -64,8 +64,8 @@ class Seen:
         arm = self._canonical[self._arm].astype(np.int64)
         among = group[arm] >= 0
         run, arm = self._run[among], arm[among]
-        keys, apart = np.unique(run << 32 | group[arm], return_inverse=True)
-        found = _together(apart.astype(np.int64), arm)
+        keys, run_group = np.unique(run << 32 | group[arm], return_inverse=True)
+        found = _together(run_group.astype(np.int64), arm)
         return {frozenset(self._arms[number] for number in pair): int(keys[key]) >> 32 for pair, key in found.items()}
 
     def titles(self, arms: Iterable[str]) -> dict[str, frozenset[str]]:

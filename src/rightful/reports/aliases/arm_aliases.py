@@ -21,7 +21,7 @@ import numpy as np
 from rightful.policies import Policy
 from rightful.projections.facts.facts import Facts
 from rightful.projections.projected import Projected
-from rightful.reports.aliases.alias_evidence import Pairs, Seen, differing
+from rightful.reports.aliases.alias_evidence import Pairs, RunArms, differing
 
 MARKS = ("lessons", "skills")
 """Folders below which a path names a lesson, whatever stands above them; a lesson and a skill of one path are two."""
@@ -124,7 +124,7 @@ def proposals(projected: Projected, policy: Policy, *, prefer: str | None = None
     counted = _Counts(projected, policy)
     candidates = _candidates(projected.facts, policy)
     places, candidate_groups = candidates.places, candidates.groups
-    reasons = _Reasons(Seen(projected, policy), candidates, policy).against([arms for _, arms in candidate_groups])
+    reasons = _Reasons(RunArms(projected, policy), candidates, policy).against([arms for _, arms in candidate_groups])
     groups, refused = [], []
     for (path, arms), why_not in zip(candidate_groups, reasons, strict=True):
         spellings = counted.spellings(arms)
@@ -216,7 +216,7 @@ def _place(arm: str) -> _Place | None:
 class _Reasons:
     """Why names that may be one lesson are not proposed."""
 
-    def __init__(self, seen: Seen, candidates: _Candidates, policy: Policy) -> None:
+    def __init__(self, seen: RunArms, candidates: _Candidates, policy: Policy) -> None:
         self._seen, self._policy, self._places = seen, policy, candidates.places
         held = {arm for (mark, _), arms in candidates.keyed.items() if mark is not None for arm in arms}
         roots = {arm: place.root for arm, place in candidates.places.items() if arm in held}
@@ -226,13 +226,13 @@ class _Reasons:
         self._roots = list(dict.fromkeys(roots.values()))
         numbers = {root: number for number, root in enumerate(self._roots)}
         self._root_of = {arm: numbers[root] for arm, root in roots.items()}
-        self._apart = seen.values_together(self._root_of)
+        self._separate_roots = seen.values_together(self._root_of)
 
     def against(self, groups: list[list[str]]) -> list[str | None]:
         """Return why each group is not proposed; None where nothing speaks against it."""
         both = self._seen.arms_together(groups)
         whys = [self._against_one(arms, both) for arms in groups]
-        folders = _Folders(self._apart)
+        folders = _Folders(self._separate_roots)
         for arms, why in zip(groups, whys, strict=True):
             if why is None:
                 folders.join(self._roots_of(arms))
@@ -250,7 +250,7 @@ class _Reasons:
         if len(targets) > 1:
             return f"the policy already has aliases of {' and of '.join(targets)}"
         for root, other in combinations(self._roots_of(arms), 2):
-            if (pair := frozenset({root, other})) in self._apart:
+            if (pair := frozenset({root, other})) in self._separate_roots:
                 return f"{self._two_folders(pair)} with the same path"
         for name, second in combinations(arms, 2):
             if (run := both.get(frozenset({name, second}))) is not None:
@@ -263,15 +263,15 @@ class _Reasons:
 
     def _two_folders(self, pair: frozenset[int]) -> str:
         folders = " and of ".join(sorted(self._roots[number] or "no folder" for number in pair))
-        session = self._seen.session(self._apart[pair])
+        session = self._seen.session(self._separate_roots[pair])
         return f"session {session} was shown lessons of {folders}: two repositories"
 
 
 class _Folders:
     """Which folders would be one repository by what is proposed, and whether that tears apart what runs say."""
 
-    def __init__(self, apart: Pairs) -> None:
-        self._apart = apart
+    def __init__(self, separate_roots: Pairs) -> None:
+        self._separate_roots = separate_roots
         self._parent: dict[int, int] = {}
 
     def join(self, roots: list[int]) -> None:
@@ -282,7 +282,7 @@ class _Folders:
     def torn(self, root: int) -> frozenset[int] | None:
         """Return two folders that would be one with this one, and are two."""
         mine = self._root(root)
-        return next((pair for pair in self._apart if all(self._root(folder) == mine for folder in pair)), None)
+        return next((pair for pair in self._separate_roots if all(self._root(folder) == mine for folder in pair)), None)
 
     def _root(self, folder: int) -> int:
         while (above := self._parent.get(folder, folder)) != folder:

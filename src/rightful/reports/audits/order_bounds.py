@@ -32,11 +32,11 @@ from rightful.projections.credit.inputs import (
     IN_BALANCE,
     RETRACTED,
     UNMAPPED,
-    Scene,
+    CreditInputs,
     canonical_arms,
     listed_arms,
 )
-from rightful.projections.credit.joins import told_apart
+from rightful.projections.credit.joins import is_distinguishable
 from rightful.projections.credit.settle import Settled
 from rightful.projections.facts.columns import Ints, Mask
 from rightful.projections.facts.session_names import NO_TIME
@@ -111,27 +111,27 @@ class _Writes(NamedTuple):
 
 def outcomes_of(found: Settled) -> Outcomes:
     """Return what can have become of each grade under the policy, which joins by the newest file."""
-    scene, settlement = found.scene, found.settlement
-    writes = _writes(scene, settlement)
-    low, high = _grade_times(scene, found)
+    inputs, settlement = found.inputs, found.settlement
+    writes = _writes(inputs, settlement)
+    low, high = _grade_times(inputs, found)
     before = _latest_before(writes, low)
     own, foreign, unclear = _candidates(found, writes, before, high)
     in_play = ~np.isin(settlement.unit_bin, _NOT_IN_PLAY)
     return Outcomes((own | unclear) & in_play, (foreign | unclear) & in_play, (before == _NOTHING) | ~in_play)
 
 
-def _writes(scene: Scene, settlement: Settlement) -> _Writes:
+def _writes(inputs: CreditInputs, settlement: Settlement) -> _Writes:
     """Return every write that made or rewrote a file which lists an arm."""
-    shown = scene.shown
+    shown = inputs.shown
     rows = np.flatnonzero(shown.usable & (shown.size > 0) & ~shown.superseded)
-    rows = rows[~_timed_better(scene, rows)]
+    rows = rows[~_timed_better(inputs, rows)]
     at, session, by_file = shown.at[rows], shown.session[rows], shown.file_time[rows]
-    starts = _starts(scene)
+    starts = _starts(inputs)
     low = np.where(by_file, np.minimum(starts[session], at), at)
     whole = (at % _SECOND_US == 0) & ~by_file
     high = np.where(whole, at + _SECOND_US - 1, at)
-    lost = _lost(scene, settlement, rows[by_file])
-    ends = _ends(scene)[session]
+    lost = _lost(inputs, settlement, rows[by_file])
+    ends = _ends(inputs)[session]
     later = np.flatnonzero(by_file & (ends > at))
     return _Writes(
         np.concatenate([low, at[later], starts[lost]]),
@@ -141,30 +141,30 @@ def _writes(scene: Scene, settlement: Settlement) -> _Writes:
     )
 
 
-def _ends(scene: Scene) -> Ints:
+def _ends(inputs: CreditInputs) -> Ints:
     """Return the time of the last grade of each name's run, by which it had ended; `_NEVER` without one.
 
     The time of a state file can be the `last_pretool` in it. A prompt rewrites the file after that and leaves
     `last_pretool`. So the time is no upper bound of the last write, and a session without a grade has no known end.
     """
-    grades = scene.grades
-    latest = np.full(len(scene.runs.of), _EVER)
-    np.maximum.at(latest, scene.runs.of[grades.name], grades.at)
-    return np.where(latest == _EVER, _NEVER, latest)[scene.runs.of]
+    grades = inputs.grades
+    latest = np.full(len(inputs.runs.of), _EVER)
+    np.maximum.at(latest, inputs.runs.of[grades.name], grades.at)
+    return np.where(latest == _EVER, _NEVER, latest)[inputs.runs.of]
 
 
-def _timed_better(scene: Scene, rows: Ints) -> Mask:
+def _timed_better(inputs: CreditInputs, rows: Ints) -> Mask:
     """Return which exposures have a whole second for arms that the same session has a finer time of, in that second."""
-    at = scene.shown.at[rows]
-    is_whole = (at % _SECOND_US == 0) & ~scene.shown.file_time[rows]
-    whole, fine = rows[is_whole], rows[~is_whole & ~scene.shown.file_time[rows]]
+    at = inputs.shown.at[rows]
+    is_whole = (at % _SECOND_US == 0) & ~inputs.shown.file_time[rows]
+    whole, fine = rows[is_whole], rows[~is_whole & ~inputs.shown.file_time[rows]]
     mask = np.zeros(len(rows), np.bool_)
     if len(whole) and len(fine):
-        canonical, _ = canonical_arms(scene.facts, scene.policy)
-        listed = (listed_arms(scene.facts, scene.shown, some, canonical) for some in (whole, fine))
+        canonical, _ = canonical_arms(inputs.facts, inputs.policy)
+        listed = (listed_arms(inputs.facts, inputs.shown, some, canonical) for some in (whole, fine))
         place, keys = zip(*listed, strict=True)
         _, number = np.unique(np.concatenate(keys), return_inverse=True)
-        seconds = (scene.shown.at[np.concatenate([whole[place[0]], fine[place[1]]])] - at.min()) // _SECOND_US
+        seconds = (inputs.shown.at[np.concatenate([whole[place[0]], fine[place[1]]])] - at.min()) // _SECOND_US
         number = number.astype(np.int64) << 32 | seconds
         mask[is_whole] = True
         left = place[0][~np.isin(number[: len(keys[0])], number[len(keys[0]) :])]
@@ -172,34 +172,34 @@ def _timed_better(scene: Scene, rows: Ints) -> Mask:
     return mask
 
 
-def _starts(scene: Scene) -> Ints:
+def _starts(inputs: CreditInputs) -> Ints:
     """Return when the run of each name started, at the latest; `_EVER` where that is not known."""
-    names, runs = scene.facts.names, scene.runs
+    names, runs = inputs.facts.names, inputs.runs
     told = np.array(names.started_us, np.int64)
     earliest = np.full(len(told), NO_TIME)
-    np.minimum.at(earliest, runs.of, np.where(np.array(names.started, np.int64) <= scene.through, told, NO_TIME))
+    np.minimum.at(earliest, runs.of, np.where(np.array(names.started, np.int64) <= inputs.through, told, NO_TIME))
     found = earliest[runs.of]
     return np.where((found == NO_TIME) | runs.ambiguous, _EVER, found)
 
 
-def _lost(scene: Scene, settlement: Settlement, by_file: Ints) -> Ints:
+def _lost(inputs: CreditInputs, settlement: Settlement, by_file: Ints) -> Ints:
     """Return the graded runs whose files may be gone: they have no exposure, and not every session has a log."""
-    shown = scene.shown
-    timed = np.zeros(len(scene.runs.of), np.bool_)
+    shown = inputs.shown
+    timed = np.zeros(len(inputs.runs.of), np.bool_)
     timed[shown.session[shown.usable & ~shown.file_time & ~shown.draw]] = True
     if timed.any() and timed[shown.session[by_file]].all():
         return np.empty(0, np.int64)
-    exposed = np.zeros(len(scene.runs.of), np.bool_)
-    exposed[scene.runs.of[shown.session[shown.usable & ~shown.draw]]] = True
+    exposed = np.zeros(len(inputs.runs.of), np.bool_)
+    exposed[inputs.runs.of[shown.session[shown.usable & ~shown.draw]]] = True
     graded = np.unique(settlement.unit_run)
     return graded[~exposed[graded]]
 
 
-def _grade_times(scene: Scene, found: Settled) -> tuple[Ints, Ints]:
+def _grade_times(inputs: CreditInputs, found: Settled) -> tuple[Ints, Ints]:
     """Return the earliest and the latest time of each unit's grade."""
     rows = found.units.grade
-    at, by_file = scene.grades.at[rows], scene.grades.file_time[rows]
-    low = np.where(by_file, np.minimum(_starts(scene)[scene.grades.name[rows]], at), at)
+    at, by_file = inputs.grades.at[rows], inputs.grades.file_time[rows]
+    low = np.where(by_file, np.minimum(_starts(inputs)[inputs.grades.name[rows]], at), at)
     return low, np.where((at % _SECOND_US == 0) & ~by_file, at + _SECOND_US - 1, at)
 
 
@@ -213,16 +213,16 @@ def _latest_before(writes: _Writes, grade: Ints) -> Ints:
 
 def _candidates(found: Settled, writes: _Writes, before: Ints, grade: Ints) -> tuple[Mask, Mask, Mask]:
     """Return, for each unit, whether its own run can be the newest, another one, one that cannot be told apart."""
-    scene, units, targets = found.scene, found.units, found.targets
-    runs = scene.runs.of[writes.session].astype(np.int64)
-    space = scene.facts.names.spaces()[writes.session]
+    inputs, units, targets = found.inputs, found.units, found.targets
+    runs = inputs.runs.of[writes.session].astype(np.int64)
+    space = inputs.facts.names.spaces()[writes.session]
     own, foreign, unclear = (np.zeros(len(grade), np.bool_) for _ in range(3))
     for number in np.unique(space).tolist():
         mine = space == number
         within = _Within(writes.low[mine], writes.high[mine], runs[mine], before, grade)
         of_own = within.of_run(units.run) + np.where(targets.run == units.run, 0, within.of_run(targets.run))
         others = within.all() > of_own
-        told = told_apart(scene, units, targets, np.full(len(grade), number, np.int64))
+        told = is_distinguishable(inputs, units, targets, np.full(len(grade), number, np.int64))
         own |= of_own > 0
         foreign |= others & told
         unclear |= others & ~told

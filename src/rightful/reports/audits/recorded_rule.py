@@ -24,7 +24,7 @@ from rightful.projections.facts.log_clock import latest_at_us
 from rightful.projections.projected import Projected
 from rightful.reports.audits.rule_changes import RuleChange, rule_changes
 from rightful.reports.audits.state_beliefs import State, state_of
-from rightful.reports.audits.updater_cutoffs import CLOSE, cuts, estimated_gamma, known_grades, until
+from rightful.reports.audits.updater_cutoffs import CLOSE, cutoffs, estimated_gamma, known_grades, until
 
 CALLS = "bandit-call:"
 """What the names of an updater's recorded calls begin with (`producers.bandits.calls`)."""
@@ -211,8 +211,8 @@ def compared(
     best, lacks = tried[0]
     common = len(_arms(state) & {*question.own, *facts.arms.values})
     changes = [] if best.fits or not common else rule_changes(facts, state, through, at_us, rules)
-    if cut := _left_out(facts, best.until, through):
-        notes.append(cut)
+    if cutoff := _left_out(facts, best.until, through):
+        notes.append(cutoff)
     if question.foreign:
         notes.append(_foreign(question.foreign))
     return Verdict(
@@ -311,18 +311,20 @@ def _decayed(question: _Question, rules: list[_Rule]) -> Iterator[_Rule]:
 
 def _best(question: _Question, rule: _Rule) -> tuple[Candidate, list[Lack]]:
     """Return the best of a rule's comparisons over the times at which the file may have been written."""
-    tried = [_held_against(question, rule, cut) for cut in cuts(question.facts, question.state, question.through)]
+    tried = [
+        _held_against(question, rule, cutoff) for cutoff in cutoffs(question.facts, question.state, question.through)
+    ]
     return min(tried, key=lambda trial: _order(trial[0]))
 
 
-def _held_against(question: _Question, rule: _Rule, cut: int | None) -> tuple[Candidate, list[Lack]]:
-    facts, state, policy = until(question.facts, cut), question.state, rule.policy
+def _held_against(question: _Question, rule: _Rule, cutoff: int | None) -> tuple[Candidate, list[Lack]]:
+    facts, state, policy = until(question.facts, cutoff), question.state, rule.policy
     settlement = settle(facts, policy, question.through)
     found = posteriors_of(facts, settlement, policy, question.through, question.decay_at_us)
     log: dict[Key, Posterior] = {(arm, None): belief for arm, belief in found.arms.items()}
     if any(context is not None for _, context in state.beliefs):
         log.update({(belief.arm, belief.context): belief for belief in found.contexts})
-    question.foreign.update(arm for arm, _ in log if not state.takes(arm))
+    question.foreign.update(arm for arm, _ in log if not state.accepts(arm))
     log = {key: belief for key, belief in log.items() if key[0] not in question.foreign}
     question.own.update(arm for arm, _ in log)
     count = dict.fromkeys(("exact", "close", "differ", "only_file", "only_log"), 0)
@@ -336,7 +338,7 @@ def _held_against(question: _Question, rule: _Rule, cut: int | None) -> tuple[Ca
     candidate = Candidate(
         policy=rule.label,
         policy_hash=policy.hash,
-        until=cut,
+        until=cutoff,
         **count,
         max_alpha=most[0],
         max_beta=most[1],
@@ -373,11 +375,11 @@ def _what(alpha: float, beta: float, n: int | None) -> str:
     return "other"
 
 
-def _left_out(facts: Facts, cut: int | None, through: int) -> str | None:
+def _left_out(facts: Facts, cutoff: int | None, through: int) -> str | None:
     """Return a sentence where grades are later than the file."""
-    if cut is None:
+    if cutoff is None:
         return None
-    later = int(((facts.grades["at"] > cut) & (facts.grades["pos"] <= through)).sum())
+    later = int(((facts.grades["at"] > cutoff) & (facts.grades["pos"] <= through)).sum())
     noun = "grade is" if later == 1 else "grades are"
     return f"{later:,} {noun} later than the file's last update and excluded." if later else None
 

@@ -25,7 +25,7 @@ from rightful.projections.credit.settle import settle
 from rightful.projections.facts.columns import Floats, Ints, Mask
 from rightful.projections.facts.facts import Facts
 from rightful.reports.audits.state_beliefs import State
-from rightful.reports.audits.updater_cutoffs import CLOSE, cuts, until, with_grades
+from rightful.reports.audits.updater_cutoffs import CLOSE, cutoffs, until, with_grades
 
 
 class RuleChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,9 +72,9 @@ class _Steps(NamedTuple):
     down: Floats
     n: Ints
 
-    def of(self, kept: Mask) -> _Steps:
+    def of(self, mask: Mask) -> _Steps:
         """Return some of the steps."""
-        return _Steps(self.key[kept], self.at_us[kept], self.up[kept], self.down[kept], self.n[kept])
+        return _Steps(self.key[mask], self.at_us[mask], self.up[mask], self.down[mask], self.n[mask])
 
     def undone(self, at_us: Ints) -> _Steps:
         """Return the steps that take these back at other times."""
@@ -120,8 +120,8 @@ def rule_changes(
         for label, policy in rules
         if isinstance(policy.decay, EventDecay | TimeDecay | None) and not policy.marginals
     ]
-    for cut in cuts(facts, state, through):
-        search = _Search(until(facts, cut), state, through, decay_at_us, cut)
+    for cutoff in cutoffs(facts, state, through):
+        search = _Search(until(facts, cutoff), state, through, decay_at_us, cutoff)
         if found := list(search.pairs(chosen)):
             return found
     return []
@@ -130,9 +130,9 @@ def rule_changes(
 class _Search:
     """The pairs of rules over one prefix of the log."""
 
-    def __init__(self, facts: Facts, state: State, through: int, decay_at_us: int, cut: int | None) -> None:
+    def __init__(self, facts: Facts, state: State, through: int, decay_at_us: int, cutoff: int | None) -> None:
         self._facts = with_grades(facts, facts.grades["pos"] <= through)
-        self._state, self._through, self._decay_at_us, self._cut = state, through, decay_at_us, cut
+        self._state, self._through, self._decay_at_us, self._cut = state, through, decay_at_us, cutoff
         self._numbers: dict[Key, int] = {}
         self._with_contexts = any(context is not None for _, context in state.beliefs)
         self._at_us = np.sort(self._facts.grades["at"])
@@ -205,7 +205,7 @@ class _Search:
             parts.append(steps._replace(at_us=np.array([when[number] for number in of], np.int64)))
             at_us = np.array([ended[number] for number in of if number in ended], np.int64)
             parts.append(steps.of(np.array([number in ended for number in of], np.bool_)).undone(at_us))
-        return _joined(parts)
+        return _concatenated(parts)
 
     def _steps(self, settlement: Settlement, policy: Policy, changes: list[Change]) -> _Steps:
         return self._named_steps(settlement, self._facts, policy, changes)[0]
@@ -218,8 +218,8 @@ class _Search:
         number = np.array([self._numbers.setdefault(key, len(self._numbers)) for key in slots], np.int64)
         grade = np.repeat(settlement.unit_grade[settlement.credit_unit], 2)
         weight = np.repeat(settlement.credit_weight * decay_of(settlement, policy, self._decay_at_us), 2)
-        reward, kept = np.repeat(settlement.credit_reward, 2), slot >= 0
-        slot, grade, weight, reward = slot[kept], grade[kept], weight[kept], reward[kept]
+        reward, mask = np.repeat(settlement.credit_reward, 2), slot >= 0
+        slot, grade, weight, reward = slot[mask], grade[mask], weight[mask], reward[mask]
         key, n = number[slot], np.ones(len(slot), np.int64)
         left, dropped = _left(changes, facts.grades["pos"][grade].astype(np.int64), key, self._numbers)
         weight = weight * left
@@ -236,7 +236,7 @@ class _Search:
         used = np.zeros(len(self._numbers), np.bool_)
         used[off.key] = True
         first, second = first.of(used[first.key]), second.of(used[second.key])
-        steps = _joined([off, first, second.undone(second.at_us)])
+        steps = _concatenated([off, first, second.undone(second.at_us)])
         place = np.searchsorted(self._times, steps.at_us) + 1
         place[: len(off.key)] = 0
         order = np.lexsort((place, steps.key))
@@ -263,7 +263,7 @@ class _Search:
         numbers: list[int] = []
         rows: list[tuple[float, float, int]] = []
         for key, number in self._numbers.items():
-            if not self._state.takes(key[0]) or (key[1] is not None and not self._with_contexts):
+            if not self._state.accepts(key[0]) or (key[1] is not None and not self._with_contexts):
                 continue
             there, held = end.get(key, (*prior, 0)), self._state.beliefs.get(key)
             here = (*prior, 0) if held is None else (held.alpha, held.beta, held.n)
@@ -275,7 +275,7 @@ class _Search:
         return _Steps(np.array(numbers, np.int64), none, table[:, 0], table[:, 1], table[:, 2].astype(np.int64)), known
 
 
-def _joined(parts: list[_Steps]) -> _Steps:
+def _concatenated(parts: list[_Steps]) -> _Steps:
     return _Steps(
         np.concatenate([part.key for part in parts]),
         np.concatenate([part.at_us for part in parts]),

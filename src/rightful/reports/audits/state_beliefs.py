@@ -39,7 +39,7 @@ class State(NamedTuple):
     last_us: int | None
     notes: list[str]
 
-    def takes(self, arm: str) -> bool:
+    def accepts(self, arm: str) -> bool:
         """Say whether an arm belongs into this file: models into that of pm-dispatch, all others into the rest.
 
         A file that holds both, or none, takes all.

@@ -23,20 +23,20 @@ _GAMMA_DIGITS = 4
 _NEGLIGIBLE = 1e-6
 
 
-def until(facts: Facts, cut: int | None) -> Facts:
+def until(facts: Facts, cutoff: int | None) -> Facts:
     """Return the facts without the grades, exposures, decays and prunes that are later than a time.
 
     A file's time is only an upper bound and is never later. The columns are not changed; what is
     returned is for settlements of all names and is not kept up.
     """
     found = copy.copy(facts)
-    if cut is None:
+    if cutoff is None:
         return found
-    found.grades = _filtered(facts.grades, facts.grades["at"] <= cut)
-    found.shown = _filtered(facts.shown, (facts.shown["at"] <= cut) | (facts.shown["flags"] & FILE_TIME != 0))
+    found.grades = _filtered(facts.grades, facts.grades["at"] <= cutoff)
+    found.shown = _filtered(facts.shown, (facts.shown["at"] <= cutoff) | (facts.shown["flags"] & FILE_TIME != 0))
     found.withheld = Table(row="i4", arm="i4")  # it names rows of `shown`, and changes no belief
-    found.decayed = [decay for decay in facts.decayed if decay.at_us <= cut]
-    found.pruned = [prune for prune in facts.pruned if prune.at_us <= cut]
+    found.decayed = [decay for decay in facts.decayed if decay.at_us <= cutoff]
+    found.pruned = [prune for prune in facts.pruned if prune.at_us <= cutoff]
     return found
 
 
@@ -53,7 +53,7 @@ def _filtered(table: Table, keep: Mask) -> Table:
     return found
 
 
-def cuts(facts: Facts, state: State, through: int) -> list[int | None]:
+def cutoffs(facts: Facts, state: State, through: int) -> list[int | None]:
     """Return the times at which the file may have been written: those that leave different events.
 
     Its last update; what a runner has recorded up to a minute later; and whatever else, such as a
@@ -69,15 +69,15 @@ def cuts(facts: Facts, state: State, through: int) -> list[int | None]:
     for start in (state.last_us, soon):
         after = int(np.searchsorted(grades, start, "right"))
         last = int(grades[after]) - 1 if after < len(grades) else np.iinfo(np.int64).max
-        for cut in (start, last):
-            left = (int(np.searchsorted(grades, cut, "right")), int(np.searchsorted(others, cut, "right")))
-            found.setdefault(left, int(cut))
+        for cutoff in (start, last):
+            left = (int(np.searchsorted(grades, cutoff, "right")), int(np.searchsorted(others, cutoff, "right")))
+            found.setdefault(left, int(cutoff))
     return list(found.values())
 
 
 def known_grades(facts: Facts, state: State, through: int) -> int:
     """Return how many grades the log holds of the time at which the file may have been written, or before."""
-    latest = [cut for cut in cuts(facts, state, through) if cut is not None]
+    latest = [cutoff for cutoff in cutoffs(facts, state, through) if cutoff is not None]
     held = facts.grades["pos"] <= through
     return int((held & (facts.grades["at"] <= max(latest))).sum() if latest else held.sum())
 
@@ -92,7 +92,7 @@ def estimated_gamma(facts: Facts, state: State, policy: Policy, through: int) ->
     weight, slot = settlement.credit_weight, settlement.unit_slot[settlement.credit_unit]
     slots, rank = np.unique(slot, return_inverse=True)
     age = len(slots) - 1.0 - rank
-    own = np.array([state.takes(arm) for arm in settlement.arms], np.bool_)[settlement.credit_arm]
+    own = np.array([state.accepts(arm) for arm in settlement.arms], np.bool_)[settlement.credit_arm]
     weight, age = weight[own], age[own]
     wanted = sum(belief.alpha + belief.beta - 2.0 for (_, context), belief in state.beliefs.items() if context is None)
     if not len(weight) or not float(weight[age == 0].sum()) < wanted < float(weight.sum()) * (1.0 - _NEGLIGIBLE):

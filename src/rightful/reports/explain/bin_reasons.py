@@ -53,14 +53,14 @@ def why(case: Case, unit: int, number: int) -> str:
 
 
 def _exposures(case: Case, shown: Ints) -> str:
-    places = [f"#{at}" for at in case.scene.shown.pos[shown].tolist()]
+    places = [f"#{at}" for at in case.inputs.shown.pos[shown].tolist()]
     return f"{'exposure' if len(places) == 1 else 'exposures'} {listed(places)}"
 
 
 def _credited(case: Case, unit: int) -> str:
     reached = case.reached(unit)
     live = reached[case.timing(unit, reached)[0]]
-    live = live[case.scene.shown.size[live] > 0]
+    live = live[case.inputs.shown.size[live] > 0]
     arms = int((case.settlement.credit_unit == unit).sum())
     paid = f"It paid {count(arms, 'arm')} of {_exposures(case, live)}{_whose(case, unit, live)}."
     if not arms:
@@ -72,7 +72,7 @@ def _credited(case: Case, unit: int) -> str:
 
 
 def _whose(case: Case, unit: int, live: Ints) -> str:
-    session = case.text(int(case.scene.shown.name[live[0]]))
+    session = case.text(int(case.inputs.shown.name[live[0]]))
     if case.sources is not None:
         kind = int(case.settlement.unit_kind[unit])
         word = {OWN: "its own run", FOREIGN: "another run"}.get(kind, "a run that may be its own or another's")
@@ -81,12 +81,12 @@ def _whose(case: Case, unit: int, live: Ints) -> str:
     target, own = int(case.facts.grades["target"][row]), int(case.facts.grades["name"][row])
     if target >= 0:
         return f", shown to {case.text(target)}, which the grade names as its `exposure_session`"
-    if case.scene.runs.of[case.scene.shown.name[live[0]]] != case.scene.runs.of[own]:
+    if case.inputs.runs.of[case.inputs.shown.name[live[0]]] != case.inputs.runs.of[own]:
         return f", shown to {session}: the only name that fits as a sanitised form, and no name fits exactly"
     return "" if session == case.text(own) else f", shown to {session} of the same run"
 
 
-def wanted(case: Case, unit: int) -> int:
+def target_name(case: Case, unit: int) -> int:
     """Return the name whose exposures the bound rule seeks first: the `exposure_session`, else the grade's own."""
     row = int(case.settlement.unit_grade[unit])
     target = int(case.facts.grades["target"][row])
@@ -94,10 +94,10 @@ def wanted(case: Case, unit: int) -> int:
 
 
 def _unmatched(case: Case, unit: int) -> str:
-    grade_at = time_text(int(case.scene.grades.at[case.units.grade[unit]]))
+    grade_at = time_text(int(case.inputs.grades.at[case.units.grade[unit]]))
     if case.sources is not None:
         return f"No session had been shown an arm by {grade_at}, so there is no newest one to pay."
-    number = wanted(case, unit)
+    number = target_name(case, unit)
     name = case.text(number)
     explicit = case.facts.grades["target"][case.settlement.unit_grade[unit]] >= 0
     who = f"the `exposure_session` that it names, {name}," if explicit else f"{name} or another name of its run"
@@ -113,7 +113,7 @@ def _unmatched(case: Case, unit: int) -> str:
 def _empty(case: Case, unit: int) -> str:
     reached = case.reached(unit)
     live = reached[case.timing(unit, reached)[0]]
-    withheld = sum(len(case.withheld_of(int(case.scene.shown.row[row]))) for row in live)
+    withheld = sum(len(case.withheld_of(int(case.inputs.shown.row[row]))) for row in live)
     held = f" ({count(withheld, 'arm')} withheld)" if withheld else ""
     nothing = f"{_exposures(case, live).capitalize()} showed no arm{held}, so there is no arm to pay."
     return f"{nothing} Such a session can serve as a control."
@@ -121,18 +121,18 @@ def _empty(case: Case, unit: int) -> str:
 
 def _ambiguous(case: Case, unit: int) -> str:
     if case.sources is not None:
-        at = time_text(int(case.scene.grades.at[case.units.grade[unit]]))
+        at = time_text(int(case.inputs.grades.at[case.units.grade[unit]]))
         return (
             f"Two sessions share the newest exposure time at or before {at}, so it is not known which the updater read."
         )
-    number = wanted(case, unit)
+    number = target_name(case, unit)
     if case.targets.unclear[unit]:
         row = int(case.settlement.unit_grade[unit])
         own = int(case.facts.grades["name"][row])
         doubtful = number if number != own else own
-        if case.scene.runs.ambiguous[doubtful] and not _fits_many(case, unit):
+        if case.inputs.runs.ambiguous[doubtful] and not _fits_many(case, unit):
             return run_of(case, doubtful).reason
-        fits = [case.called(name) for name in case.facts.names.fitting(number, case.through)]
+        fits = [case.distinct_name(name) for name in case.facts.names.fitting(number, case.through)]
         exactly = f"No exposure fits {case.text(number)} exactly"
         return f"{exactly}, and more than one name fits as a sanitised form: {listed(fits)}."
     return _shared(case, unit) if case.units.shared[unit] else _contested(case, unit)
@@ -146,43 +146,43 @@ def sharers_of(case: Case, unit: int) -> list[int]:
 
 def _shared(case: Case, unit: int) -> str:
     rows = [int(case.settlement.unit_grade[sharer]) for sharer in sharers_of(case, unit)]
-    grades = listed([f"{case.says(row)} of {case.text(int(case.facts.grades['name'][row]))}" for row in rows])
+    grades = listed([f"{case.grade_label(row)} of {case.text(int(case.facts.grades['name'][row]))}" for row in rows])
     return f"Its grader also graded the same run under another name: {grades}. Nothing records which one counts."
 
 
 def _fits_many(case: Case, unit: int) -> bool:
-    number = wanted(case, unit)
+    number = target_name(case, unit)
     row = int(case.settlement.unit_grade[unit])
     explicit = case.facts.grades["target"][row] >= 0
-    clear = not case.scene.runs.reused[number] if explicit else not case.scene.runs.ambiguous[number]
+    clear = not case.inputs.runs.reused[number] if explicit else not case.inputs.runs.ambiguous[number]
     return clear and len(case.facts.names.fitting(number, case.through)) > 1
 
 
 def _contested(case: Case, unit: int) -> str:
     rivals = list(rivals_of(case, unit))
     shown, other = rivals[0]
-    position = int(case.scene.shown.pos[shown])
+    position = int(case.inputs.shown.pos[shown])
     more = (
         f" (and {count(len({rival for _, rival in rivals}) - 1, 'other run')})"
         if len({rival for _, rival in rivals}) > 1
         else ""
     )
-    name = _apart(case, int(case.settlement.unit_run[other]), int(case.settlement.unit_run[unit]))
-    grade = case.says(int(case.settlement.unit_grade[other]))
+    name = _unambiguous_name(case, int(case.settlement.unit_run[other]), int(case.settlement.unit_run[unit]))
+    grade = case.grade_label(int(case.settlement.unit_grade[other]))
     return (
         f"The grade of another run also reaches exposure #{position}: {grade} of {name}{more}. "
         f"Only one run may pay for an exposure, and nothing records which."
     )
 
 
-def _apart(case: Case, number: int, other: int) -> str:
+def _unambiguous_name(case: Case, number: int, other: int) -> str:
     """Return a name beside another one, which may be of the same text."""
-    name = case.called(number)
+    name = case.distinct_name(number)
     return f"{name} (exact name)" if number != other and name == case.text(other) else name
 
 
 def rivals_of(case: Case, unit: int) -> Iterator[tuple[int, int]]:
-    """Yield (row of `Scene.shown`, unit) of other runs' grades that reach an exposure that counts for a unit."""
+    """Yield (row of `CreditInputs.shown`, unit) of other runs' grades that reach an exposure that counts for a unit."""
     reached = case.reached(unit)
     own = int(case.units.place[unit])
     seen: set[int] = set()
@@ -216,7 +216,7 @@ class Clash(NamedTuple):
         cause: `id`: its own is in conflict; `exposures`: those of all its exposures are; `other-id`: that of
             the grade that contradicts it is; `seq`: two grades have one; `rank`: two graders have one.
         positions: The rows whose ids are in conflict; none for `seq` and `rank`.
-        other: The grade that it contradicts, as a row of `Scene.grades`; None for `id` and `exposures`.
+        other: The grade that it contradicts, as a row of `CreditInputs.grades`; None for `id` and `exposures`.
     """
 
     cause: str
@@ -226,12 +226,12 @@ class Clash(NamedTuple):
 
 def clash_of(case: Case, unit: int) -> Clash:
     """Return what a conflicting unit conflicts with."""
-    at, grades = int(case.units.grade[unit]), case.scene.grades
+    at, grades = int(case.units.grade[unit]), case.inputs.grades
     if grades.conflicting[at]:
         return Clash("id", [int(grades.pos[at])])
     if case.units.bin[unit] == NOBODY:
         shown = case.reached(unit)
-        return Clash("exposures", case.scene.shown.pos[shown[~case.scene.shown.erased[shown]]].tolist())
+        return Clash("exposures", case.inputs.shown.pos[shown[~case.inputs.shown.erased[shown]]].tolist())
     other = rival_of(case, unit)
     if grades.conflicting[other]:
         return Clash("other-id", [int(grades.pos[other])], other)
@@ -241,7 +241,7 @@ def clash_of(case: Case, unit: int) -> Clash:
 def _conflicting(case: Case, unit: int) -> str:
     clash = clash_of(case, unit)
     what = conflict_text(case, clash.positions[0]) if clash.positions else ""
-    name = "" if clash.other is None else case.says(int(case.scene.grades.row[clash.other]))
+    name = "" if clash.other is None else case.grade_label(int(case.inputs.grades.row[clash.other]))
     match clash.cause:
         case "id":
             return f"Its id is in conflict: {what}. It pays no arm until an `event.withdrawn` leaves only one of them."
@@ -262,7 +262,7 @@ def _conflicting(case: Case, unit: int) -> str:
 
 def _why_conflicting(case: Case, unit: int) -> str:
     clash = clash_of(case, unit)
-    name = "" if clash.other is None else case.says(int(case.scene.grades.row[clash.other]))
+    name = "" if clash.other is None else case.grade_label(int(case.inputs.grades.row[clash.other]))
     return {
         "id": "its id is in conflict; `event.withdrawn` settles it",
         "exposures": "every exposure of its target has an id in conflict; `event.withdrawn` settles it",
@@ -279,27 +279,27 @@ def _why_ambiguous(case: Case, unit: int) -> str:
         return "its grader also graded the same run under another name"
     if not case.targets.unclear[unit]:
         return "the grade of another session reaches the same exposure"
-    if case.scene.runs.ambiguous[wanted(case, unit)] and not _fits_many(case, unit):
+    if case.inputs.runs.ambiguous[target_name(case, unit)] and not _fits_many(case, unit):
         return "it is not known which run its session belongs to"
     return "more than one session fits its name"
 
 
 def rival_of(case: Case, unit: int) -> int:
-    """Return the grade that a conflicting unit conflicts with, as a row of `Scene.grades`."""
-    grades, at = case.scene.grades, int(case.units.grade[unit])
+    """Return the grade that a conflicting unit conflicts with, as a row of `CreditInputs.grades`."""
+    grades, at = case.inputs.grades, int(case.units.grade[unit])
     run = int(case.units.run[unit])
     stream = case.stream(run, int(grades.grader[at]))
     same = [int(grade) for grade in stream if grade != at and grades.seq[grade] == grades.seq[at]]
     for grade in same:
         if grades.conflicting[grade] or not _equal(case, grade, at):
             return grade
-    beside = [int(case.claims.grade[claim]) for claim in case.beside(case.claim_of[at])]
-    others = [grade for grade in beside if grades.grader[grade] != grades.grader[at]]
+    claims = [int(case.claims.grade[claim]) for claim in case.competing_claims(case.claim_of[at])]
+    others = [grade for grade in claims if grades.grader[grade] != grades.grader[at]]
     return next((grade for grade in others if grades.rank[grade] == grades.rank[at]), others[0] if others else at)
 
 
 def _equal(case: Case, first: int, two: int) -> bool:
-    grades = case.scene.grades
+    grades = case.inputs.grades
     return all(
         repr(column[first]) == repr(column[two])
         for column in (grades.kind, grades.reward, grades.outcome, grades.target)
@@ -307,23 +307,23 @@ def _equal(case: Case, first: int, two: int) -> bool:
 
 
 def _aside(case: Case, at: int) -> object:
-    aside = int(case.scene.grades.aside[at])
+    aside = int(case.inputs.grades.aside[at])
     return case.facts.asides[aside] if aside >= 0 else None
 
 
 def _retracted(case: Case, unit: int) -> str:
     at = int(case.units.grade[unit])
-    stream = case.stream(int(case.units.run[unit]), int(case.scene.grades.grader[at]))
-    before = [int(case.scene.grades.row[grade]) for grade in stream if case.scene.grades.kind[grade] != RETRACTION]
-    grade = case.says(before[-1]) if before else "The grade"
-    return f"{grade} was retracted by {case.says(int(case.scene.grades.row[at]))}."
+    stream = case.stream(int(case.units.run[unit]), int(case.inputs.grades.grader[at]))
+    before = [int(case.inputs.grades.row[grade]) for grade in stream if case.inputs.grades.kind[grade] != RETRACTION]
+    grade = case.grade_label(before[-1]) if before else "The grade"
+    return f"{grade} was retracted by {case.grade_label(int(case.inputs.grades.row[at]))}."
 
 
 def _late_only(case: Case, unit: int) -> str:
     reached = case.reached(unit)
     late = reached[case.timing(unit, reached)[1]]
-    grade_at = int(case.scene.grades.at[case.units.grade[unit]])
-    first = int(case.scene.shown.late_from[late].min())
+    grade_at = int(case.inputs.grades.at[case.units.grade[unit]])
+    first = int(case.inputs.shown.late_from[late].min())
     skew = f" (allowing for skew_s {case.policy.skew_s:g})" if case.policy.skew_s else ""
     return (
         f"Every exposure of its target came after it: the first, {_exposures(case, late[:1])}, "
@@ -332,15 +332,15 @@ def _late_only(case: Case, unit: int) -> str:
 
 
 def _unmapped(case: Case, unit: int) -> str:
-    word = case.facts.outcomes.values[int(case.scene.grades.outcome[case.units.grade[unit]])]
+    word = case.facts.outcomes.values[int(case.inputs.grades.outcome[case.units.grade[unit]])]
     words = listed(list(case.policy.outcomes))
     return f"It has no reward, only the outcome {word!r}, and the policy does not map that word: only {words}."
 
 
 def _in_balance(case: Case, unit: int) -> str:
-    at_us, since_us = int(case.scene.grades.at[case.units.grade[unit]]), int(case.units.since[unit])
+    at_us, since_us = int(case.inputs.grades.at[case.units.grade[unit]]), int(case.units.since[unit])
     arms = case.payable(unit)
-    containing = [balance for balance in case.scene.balances if since_us <= balance.through_us]
+    containing = [balance for balance in case.inputs.balances if since_us <= balance.through_us]
     found = max(containing, key=lambda balance: (len(arms & balance_arms(balance, case.policy)), balance.through_us))
     holds = f"the opening balance of {found.source} (#{found.position}) covers everything through"
     outside = outside_balance(case, unit)
@@ -362,15 +362,15 @@ def outside_balance(case: Case, unit: int) -> list[str]:
     """Return the arms that an in-balance unit would pay and that no balance of its time holds; sorted."""
     since_us = int(case.units.since[unit])
     held: set[str] = set()
-    for balance in case.scene.balances:
+    for balance in case.inputs.balances:
         if since_us <= balance.through_us:
             held |= balance_arms(balance, case.policy)
     return sorted(case.payable(unit) - held)
 
 
 def _erased(case: Case, unit: int) -> str:
-    if case.scene.grades.kind[case.units.grade[unit]] == ERASED:
+    if case.inputs.grades.kind[case.units.grade[unit]] == ERASED:
         return "Its content was erased, so its rubric and its reward are unknown."
     shown = case.reached(unit)
-    erased = _exposures(case, shown[case.scene.shown.erased[shown]])
+    erased = _exposures(case, shown[case.inputs.shown.erased[shown]])
     return f"What its target was shown ({erased}) was erased, so the arms to pay are unknown."

@@ -42,20 +42,20 @@ class Case:
         self.facts, self.policy, self.through, self.names = facts, policy, through, names
         self.tried_rows = 0
         found = settled(facts, policy, through, names)
-        self.scene, self.claims, self.placed, self.units, self.targets, self.sources, self.settlement = found
+        self.inputs, self.claims, self.placed, self.units, self.targets, self.sources, self.settlement = found
         self.unit_of: dict[int, int] = {row: unit for unit, row in enumerate(self.settlement.unit_grade.tolist())}
-        joined = self.targets if self.sources is None else self.sources
-        self.low, self.high = joined.low, joined.high
+        ranges = self.targets if self.sources is None else self.sources
+        self.low, self.high = ranges.low, ranges.high
         self.order: Ints = self.targets.reach.order if self.sources is None else self.sources.order
 
     @cached_property
     def claim_of(self) -> dict[int, int]:
-        """The claim that each row of `Scene.grades` is, for those that are one."""
+        """The claim that each row of `CreditInputs.grades` is, for those that are one."""
         return {row: claim for claim, row in enumerate(self.claims.grade.tolist())}
 
-    def beside(self, claim: int) -> list[int]:
+    def competing_claims(self, claim: int) -> list[int]:
         """Return the claims at the place of a claim that its own competes with, by rank; units first."""
-        grade, rank = self.claims.grade, self.scene.grades.rank
+        grade, rank = self.claims.grade, self.inputs.grades.rank
         found = np.flatnonzero((self.placed == self.placed[claim]) & (self.claims.bin != RETRACTED))
         units = set(self.units.grade.tolist())
         others = [other for other in found.tolist() if other != claim]
@@ -82,7 +82,7 @@ class Case:
 
     @cached_property
     def place(self) -> Ints:
-        """Where each row of `Scene.shown` stands in `order`."""
+        """Where each row of `CreditInputs.shown` stands in `order`."""
         place = np.empty(len(self.order), np.int64)
         place[self.order] = np.arange(len(self.order))
         return place
@@ -95,14 +95,14 @@ class Case:
 
     @cached_property
     def _sessions(self) -> Ints:
-        sessions: Ints = self.scene.shown.session[self.order]
+        sessions: Ints = self.inputs.shown.session[self.order]
         return sessions
 
     def text(self, number: int) -> str:
         """Return a session's name."""
         return self.facts.names.text(number)
 
-    def called(self, number: int) -> str:
+    def distinct_name(self, number: int) -> str:
         """Return a session's name, told apart from the same text as another name of the ledger."""
         text = self.text(number)
         twin = self.facts.names.texts.find(text) if self.facts.names.alias[number] else None
@@ -117,33 +117,33 @@ class Case:
     # -- exposures and grades ------------------------------------------------------------
 
     def shown_at(self, row: int) -> int | None:
-        """Return where a row of `facts.shown` stands in the scene; None where it was left out."""
-        at = int(np.searchsorted(self.scene.shown.row, row))
-        return at if at < len(self.scene.shown.row) and self.scene.shown.row[at] == row else None
+        """Return the row of `CreditInputs.shown` of a row of `facts.shown`; None if it was skipped."""
+        at = int(np.searchsorted(self.inputs.shown.row, row))
+        return at if at < len(self.inputs.shown.row) and self.inputs.shown.row[at] == row else None
 
     def grade_at(self, row: int) -> int | None:
-        """Return where a row of `facts.grades` stands in the scene; None where it was left out."""
-        at = int(np.searchsorted(self.scene.grades.row, row))
-        return at if at < len(self.scene.grades.row) and self.scene.grades.row[at] == row else None
+        """Return the row of `CreditInputs.grades` of a row of `facts.grades`; None if it was skipped."""
+        at = int(np.searchsorted(self.inputs.grades.row, row))
+        return at if at < len(self.inputs.grades.row) and self.inputs.grades.row[at] == row else None
 
     def reached(self, unit: int) -> Ints:
-        """Return the rows of `Scene.shown` that a unit reaches, by position."""
+        """Return the rows of `CreditInputs.shown` that a unit reaches, by position."""
         return np.sort(self.order[self.low[unit] : self.high[unit]])
 
     def payable(self, unit: int) -> set[str]:
         """Return the arms that a unit's exposures list in time, aliases resolved."""
         reached = self.reached(unit)
         live = reached[self.timing(unit, reached)[0]]
-        arms = {arm for shown in live.tolist() for arm in self.arms_of(int(self.scene.shown.row[shown]))}
+        arms = {arm for shown in live.tolist() for arm in self.arms_of(int(self.inputs.shown.row[shown]))}
         return {self.policy.arm_aliases.get(arm, arm) for arm in arms}
 
     def timing(self, unit: int, shown: Ints) -> tuple[Mask, Mask]:
         """Say which exposures count for a unit, and which came after it."""
-        at = np.full(len(shown), self.scene.grades.at[self.units.grade[unit]])
-        return in_time(self.scene, at, shown)
+        at = np.full(len(shown), self.inputs.grades.at[self.units.grade[unit]])
+        return in_time(self.inputs, at, shown)
 
     def reaching(self, shown: int) -> Ints:
-        """Return the units that reach a row of `Scene.shown`, by the position of their grades."""
+        """Return the units that reach a row of `CreditInputs.shown`, by the position of their grades."""
         place = self.place[shown]
         starts, by_start = self._starts
         key = self.targets.reach.run if self.sources is None else self._sessions
@@ -151,12 +151,12 @@ class Case:
         low, high = np.searchsorted(starts, begin, "left"), np.searchsorted(starts, place, "right")
         found = by_start[low:high]
         found = found[self.high[found] > place]
-        ordered: Ints = found[np.argsort(self.scene.grades.pos[self.units.grade[found]], kind="stable")]
+        ordered: Ints = found[np.argsort(self.inputs.grades.pos[self.units.grade[found]], kind="stable")]
         return ordered
 
     def counts_for(self, units: Ints, shown: int) -> tuple[Mask, Mask]:
         """Say for which units an exposure counts, and for which it came too late."""
-        return in_time(self.scene, self.scene.grades.at[self.units.grade[units]], np.full(len(units), shown))
+        return in_time(self.inputs, self.inputs.grades.at[self.units.grade[units]], np.full(len(units), shown))
 
     def arms_of(self, row: int) -> list[str]:
         """Return the arms that a row of `facts.shown` lists, in order."""
@@ -171,24 +171,24 @@ class Case:
 
     def was_shown(self, number: int) -> bool:
         """Say whether an exposure of exactly this name counts."""
-        return bool((self.scene.shown.usable & (self.scene.shown.name == number)).any())
+        return bool((self.inputs.shown.usable & (self.inputs.shown.name == number)).any())
 
     def grader(self, row: int) -> tuple[str, str]:
         """Return the producer and rubric of a row of `facts.grades`."""
         producer, rubric = self.facts.graders.values[int(self.facts.grades["grader"][row])]
         return producer, rubric
 
-    def says(self, row: int) -> str:
+    def grade_label(self, row: int) -> str:
         """Return what to call a grade: grader, seq, position, and whose it is."""
         grades = self.facts.grades
         grader = "/".join(self.grader(row))
         return f"{grader} seq {int(grades['seq'][row])} (#{int(grades['pos'][row])})"
 
     def stream(self, run: int, grader: int) -> Ints:
-        """Return a grader's grades of a run, as rows of `Scene.grades`; the one that counts last."""
-        grades = self.scene.grades
+        """Return a grader's grades of a run, as rows of `CreditInputs.grades`; the one that counts last."""
+        grades = self.inputs.grades
         mine = np.flatnonzero(
-            (grades.grader == grader) & (self.scene.runs.of[grades.name] == run) & (grades.kind != ERASED)
+            (grades.grader == grader) & (self.inputs.runs.of[grades.name] == run) & (grades.kind != ERASED)
         )
         return mine[np.lexsort((grades.at[mine], grades.seq[mine]))]
 
@@ -211,22 +211,22 @@ class Case:
         ]  # fmt: skip
 
     @cached_property
-    def _joined(self) -> dict[int, set[int]]:
-        joined: dict[int, set[int]] = {}
+    def _linked_names(self) -> dict[int, set[int]]:
+        linked_names: dict[int, set[int]] = {}
         for _, session, other, state, *_ in self.links:
             if state == IN_FORCE:
-                joined.setdefault(session, set()).add(other)
-                joined.setdefault(other, set()).add(session)
-        return joined
+                linked_names.setdefault(session, set()).add(other)
+                linked_names.setdefault(other, set()).add(session)
+        return linked_names
 
     def component(self, number: int) -> list[int]:
         """Return all names that links in force join with one, ambiguous or not; by first mention."""
-        found, waiting = {number}, [number]
-        while waiting:
-            for other in self._joined.get(waiting.pop(), ()):
+        found, remedy_of_waiting_run = {number}, [number]
+        while remedy_of_waiting_run:
+            for other in self._linked_names.get(remedy_of_waiting_run.pop(), ()):
                 if other not in found:
                     found.add(other)
-                    waiting.append(other)
+                    remedy_of_waiting_run.append(other)
         return sorted(found)
 
     def latest_us(self) -> int:
@@ -243,22 +243,22 @@ def case_of(facts: Facts, policy: Policy, through: int, names: Iterable[int]) ->
 def envelopes_at(log: Log, positions: Iterable[int]) -> dict[int, Envelope]:
     """Return the envelopes at some positions; in one read where they stand close together."""
     found: dict[int, Envelope] = {}
-    wanted = sorted(set(positions))
-    for first, last in _stretches(wanted):
-        among = set(wanted[first:last])
-        for page in log.pages(wanted[first] - 1, wanted[last - 1]):
+    target_name = sorted(set(positions))
+    for first, last in _stretches(target_name):
+        among = set(target_name[first:last])
+        for page in log.pages(target_name[first] - 1, target_name[last - 1]):
             found |= {at: envelope for at, envelope in enumerate(page.envelopes, page.after + 1) if at in among}
     return found
 
 
-def _stretches(wanted: list[int]) -> Iterator[tuple[int, int]]:
+def _stretches(target_name: list[int]) -> Iterator[tuple[int, int]]:
     """Yield ranges of `wanted` that are read together."""
     start = 0
-    for place in range(1, len(wanted) + 1):
+    for place in range(1, len(target_name) + 1):
         if (
-            place == len(wanted)
-            or wanted[place] - wanted[place - 1] > _DENSE
-            or (wanted[place] - wanted[start] >= limits.PAGE_ROWS)
+            place == len(target_name)
+            or target_name[place] - target_name[place - 1] > _DENSE
+            or (target_name[place] - target_name[start] >= limits.PAGE_ROWS)
         ):
             yield start, place
             start = place

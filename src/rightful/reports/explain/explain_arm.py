@@ -217,20 +217,20 @@ def _credits(case: Case, arm: str, shown: Ints, at_us: int) -> _Credits:
 
 def _earned(case: Case, units: Ints, shown: Ints) -> tuple[list[list[int]], Mask]:
     """Return, for each unit, the positions of the arm's exposures that count for it; and which do for any."""
-    at = np.searchsorted(case.scene.shown.row, shown)
-    inside = at < len(case.scene.shown.row)
-    inside[inside] = case.scene.shown.row[at[inside]] == shown[inside]
+    at = np.searchsorted(case.inputs.shown.row, shown)
+    inside = at < len(case.inputs.shown.row)
+    inside[inside] = case.inputs.shown.row[at[inside]] == shown[inside]
     scene_rows = at[inside]
     places = case.place[scene_rows]
     by_place = np.argsort(places)
     places, scene_rows = places[by_place], scene_rows[by_place]
-    paid, exposures = np.zeros(len(case.scene.shown.row), np.bool_), []
+    paid, exposures = np.zeros(len(case.inputs.shown.row), np.bool_), []
     for unit in units.tolist():
         low, high = np.searchsorted(places, [case.low[unit], case.high[unit]])
         reached = scene_rows[low:high]
         live = np.sort(reached[case.timing(unit, reached)[0]])
         paid[live] = True
-        exposures.append(case.scene.shown.pos[live].tolist())
+        exposures.append(case.inputs.shown.pos[live].tolist())
     out = np.zeros(len(shown), np.bool_)
     out[inside] = paid[at[inside]]
     return exposures, out

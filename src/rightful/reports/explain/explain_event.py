@@ -138,11 +138,11 @@ def explain_event(
     through = head if projected is None else projected.prefix(as_of)
     facts = None if projected is None else projected.facts
     rows = [stored for stored in log.of_id(row.envelope.id) if stored.position <= max(through, position)]
-    told = _Told(facts, log, policy, through, row, rows)
-    return told.explained()
+    explainer = _EventExplainer(facts, log, policy, through, row, rows)
+    return explainer.explained()
 
 
-class _Told:
+class _EventExplainer:
     """One event on its way to being explained."""
 
     def __init__(

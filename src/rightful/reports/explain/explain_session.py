@@ -24,8 +24,8 @@ from rightful.reports.explain.explained_rows import (
     rows_through,
 )
 from rightful.reports.explain.phrases import Remedy, count
-from rightful.reports.explain.remedies import waiting
-from rightful.reports.explain.remedy_trial import parts
+from rightful.reports.explain.remedies import remedy_of_waiting_run
+from rightful.reports.explain.remedy_trial import resolves_run
 from rightful.reports.explain.run_membership import Link, Run, links_of, run_of
 
 _READ = frozenset({"exposure.recorded", "grade.recorded", "grade.retracted", "session.linked", "session.unlinked"})
@@ -178,8 +178,8 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
 
 def _remedies(case: Case, number: int, run: Run, *, pending: bool) -> list[Remedy]:
     if run.name is not None:
-        return [waiting(case, number)] if pending else []
-    return [remedy for remedy in run.remedies if parts(case, number, remedy)]
+        return [remedy_of_waiting_run(case, number)] if pending else []
+    return [remedy for remedy in run.remedies if resolves_run(case, number, remedy)]
 
 
 def _own(case: Case, asked: int) -> set[int]:
@@ -218,12 +218,12 @@ def _name(facts: Facts, number: int, through: int, role: str) -> Name:
     )
 
 
-def _asides(log: Log, sessions: list[str], told: set[int], through: int) -> list[Aside]:
+def _asides(log: Log, sessions: list[str], explained: set[int], through: int) -> list[Aside]:
     """Return the rows of the sessions that the fold passed over, with the reason."""
     found = []
     for session in dict.fromkeys(sessions):
         for row in log.read(session=session, types=_READ, until=through):
-            if row.position in told:
+            if row.position in explained:
                 continue
             found.append(Aside(row.position, row.id, row.type, session, aside_reason(row)))
     return sorted(found, key=lambda row: row.position)

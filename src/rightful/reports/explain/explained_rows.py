@@ -150,7 +150,7 @@ def grade_row(case: Case, row: int, envelopes: dict[int, Envelope]) -> GradeRow:
 
 def _counting(case: Case, unit: int) -> list[int]:
     reached = case.reached(unit)
-    found: list[int] = case.scene.shown.pos[reached[case.timing(unit, reached)[0]]].tolist()
+    found: list[int] = case.inputs.shown.pos[reached[case.timing(unit, reached)[0]]].tolist()
     return found
 
 
@@ -162,8 +162,8 @@ def _paid_arms(case: Case, unit: int) -> list[str]:
 def rows_through(table: Any, rows: Iterable[int], through: int) -> list[int]:  # noqa: ANN401 - a table of facts
     """Return the rows up to a position, each once, in log order."""
     found = np.unique(np.array(list(rows), np.int64))
-    kept: list[int] = found[table["pos"][found] <= through].tolist()
-    return kept
+    rows_in_range: list[int] = found[table["pos"][found] <= through].tolist()
+    return rows_in_range
 
 
 def in_words(states: Iterable[str]) -> dict[str, int]:

@@ -45,16 +45,16 @@ def fate_of(case: Case, row: int) -> Fate:
             by = case.withdrawn_at(position)
             return Fate("withdrawn", f"It was withdrawn by the `event.withdrawn` at {by}, so it no longer counts.")
         return Fate("left-out", "The policy excludes its session (`without_sessions`) and the rest of its run.")
-    if case.scene.shown.erased[shown]:
+    if case.inputs.shown.erased[shown]:
         return Fate("erased", "Its content was erased, so the arms shown are unknown. It counts as missing.")
-    if not case.scene.shown.usable[shown]:
+    if not case.inputs.shown.usable[shown]:
         what = conflict_text(case, position)
         return Fate(
             "conflicting", f"Its id is in conflict: {what}. It pays no arm until an `event.withdrawn` settles it."
         )
     units = case.reaching(shown)
     live, late = case.counts_for(units, shown)
-    if not case.scene.shown.size[shown]:
+    if not case.inputs.shown.size[shown]:
         return _nothing_shown(case, row, units[live])
     if live.any():
         return _reached(case, row, shown, units[live])
@@ -67,7 +67,7 @@ def _nothing_shown(case: Case, row: int, units: Ints) -> Fate:
     withheld = len(case.withheld_of(row))
     what = f"It only withheld {count(withheld, 'arm')}" if withheld else "It lists no arm"
     by = int(case.settlement.unit_grade[units[0]]) if len(units) else None
-    graded = f"; its run is graded by {case.says(by)}" if by is not None else ""
+    graded = f"; its run is graded by {case.grade_label(by)}" if by is not None else ""
     return Fate("nothing-shown", f"{what}, so there is no arm to pay{graded}. A withheld arm is never credited.", by)
 
 
@@ -84,25 +84,29 @@ def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
             )
             return Fate("unpaid", f"{what}, and nothing records which.", by, BINS[number])
         because = f"{bin_name(number)} ({why(case, unit, number)})"
-        return Fate("unpaid", f"The grade that reaches it, {case.says(by)}, pays no arm: {because}.", by, BINS[number])
+        return Fate(
+            "unpaid", f"The grade that reaches it, {case.grade_label(by)}, pays no arm: {because}.", by, BINS[number]
+        )
     unit = int(paying[0])
     by = int(case.settlement.unit_grade[unit])
     mine = case.settlement.credit_arm[case.settlement.credit_unit == unit]
     listed_arms = _canonical_arms(case, row)
     if not np.isin(listed_arms, mine).any():
         return Fate(
-            "unweighted", f"{case.says(by)} is credited, but its salience gives every arm here a weight of 0.", by
+            "unweighted",
+            f"{case.grade_label(by)} is credited, but its salience gives every arm here a weight of 0.",
+            by,
         )
     before = None if case.policy.arithmetic == "sequential" else _shown_before(case, unit, shown)
     if before is not None and np.isin(listed_arms, before[1]).all():
-        first = int(case.scene.shown.pos[before[0]])
+        first = int(case.inputs.shown.pos[before[0]])
         what = (
             f"Every arm here had been shown to the same run before (first in #{first}); an arm is credited once per run"
         )
-        return Fate("repeated", f"{what}, by {case.says(by)}.", by)
+        return Fate("repeated", f"{what}, by {case.grade_label(by)}.", by)
     more = f" and {count(len(paying) - 1, 'more grade')}" if len(paying) > 1 else ""
-    bound = ", but its only time is that of its file, an upper bound" if case.scene.shown.file_time[shown] else ""
-    return Fate("paid", f"{case.says(by)}{more} paid its arms{bound}.", by)
+    bound = ", but its only time is that of its file, an upper bound" if case.inputs.shown.file_time[shown] else ""
+    return Fate("paid", f"{case.grade_label(by)}{more} paid its arms{bound}.", by)
 
 
 def _runs_of(case: Case, units: Ints) -> list[str]:
@@ -110,7 +114,7 @@ def _runs_of(case: Case, units: Ints) -> list[str]:
     found: dict[int, str] = {}
     for unit in units[case.units.bin[units] == NOBODY].tolist():
         run = int(case.settlement.unit_run[unit])
-        found.setdefault(run, f"{case.says(int(case.settlement.unit_grade[unit]))} of {case.called(run)}")
+        found.setdefault(run, f"{case.grade_label(int(case.settlement.unit_grade[unit]))} of {case.distinct_name(run)}")
     return list(found.values())
 
 
@@ -124,21 +128,23 @@ def _shown_before(case: Case, unit: int, shown: int) -> tuple[int, Ints] | None:
     """Return the first exposure of a unit before one, and the arms of all of them; by time, then by position."""
     reached = case.reached(unit)
     live = reached[case.timing(unit, reached)[0]]
-    at, pos = case.scene.shown.at, case.scene.shown.pos
+    at, pos = case.inputs.shown.at, case.inputs.shown.pos
     earlier = live[(at[live] < at[shown]) | ((at[live] == at[shown]) & (pos[live] < pos[shown]))]
     if not len(earlier):
         return None
     earlier = earlier[np.lexsort((pos[earlier], at[earlier]))]
-    return int(earlier[0]), np.concatenate([_canonical_arms(case, int(case.scene.shown.row[row])) for row in earlier])
+    return int(earlier[0]), np.concatenate([_canonical_arms(case, int(case.inputs.shown.row[row])) for row in earlier])
 
 
 def _late(case: Case, shown: int, units: Ints) -> Fate:
     """An exposure that came after every grade that reaches it; the last of them is the nearest."""
-    grade_at = case.scene.grades.at[case.units.grade[units]]
+    grade_at = case.inputs.grades.at[case.units.grade[units]]
     unit = int(units[int(np.argmax(grade_at))])
     by = int(case.settlement.unit_grade[unit])
-    after = span(int(case.scene.shown.late_from[shown] - grade_at.max()))
-    return Fate("late", f"It came {after} after the grade {case.says(by)}, so it cannot have earned that grade.", by)
+    after = span(int(case.inputs.shown.late_from[shown] - grade_at.max()))
+    return Fate(
+        "late", f"It came {after} after the grade {case.grade_label(by)}, so it cannot have earned that grade.", by
+    )
 
 
 def _not_reached(case: Case, row: int, shown: int) -> Fate:
@@ -147,12 +153,12 @@ def _not_reached(case: Case, row: int, shown: int) -> Fate:
         return Fate(
             "not-newest", "Its session was never the newest one with exposures at a grade, so no grade pays it."
         )
-    session = int(case.scene.shown.session[shown])
+    session = int(case.inputs.shown.session[shown])
     if case.facts.names.alias[name]:
         found = _of_alias(case, name, session)
         if found is not None:
             return found
-    if case.scene.runs.ambiguous[session]:
+    if case.inputs.runs.ambiguous[session]:
         return Fate("unclear", run_of(case, session).reason)
     return _waiting(case, session)
 
@@ -162,7 +168,7 @@ def _of_alias(case: Case, name: int, session: int) -> Fate | None:
     text, fitting = case.text(name), case.facts.names.fitting(name, case.through)
     form = f"It was read from a file whose name is only a sanitised form of a session id ({text})"
     if len(fitting) > 1:
-        fits = listed([case.called(name) for name in fitting])
+        fits = listed([case.distinct_name(name) for name in fitting])
         return Fate(
             "unclear", f"{form}, and more than one name fits it: {fits}. It is not known which session it belongs to."
         )
@@ -170,12 +176,12 @@ def _of_alias(case: Case, name: int, session: int) -> Fate | None:
         return Fate(
             "unclear", f"{form}, and no name in the ledger fits it. A grade under the full name would reach it."
         )
-    run = case.scene.runs.of[session]
-    exact = (case.scene.runs.of[case.scene.shown.name] == run) & ~np.array(case.facts.names.alias, np.bool_)[
-        case.scene.shown.name
+    run = case.inputs.runs.of[session]
+    exact = (case.inputs.runs.of[case.inputs.shown.name] == run) & ~np.array(case.facts.names.alias, np.bool_)[
+        case.inputs.shown.name
     ]
     if exact.any():
-        first = int(case.scene.shown.pos[np.flatnonzero(exact)[0]])
+        first = int(case.inputs.shown.pos[np.flatnonzero(exact)[0]])
         own = case.text(session)
         whose = "the session with exactly that name" if own == text else f"{own}, the session that it fits,"
         return Fate("shadowed", f"{form}; {whose} has exposures of its own (#{first}), and those count.")
@@ -184,18 +190,21 @@ def _of_alias(case: Case, name: int, session: int) -> Fate | None:
 
 def _waiting(case: Case, session: int) -> Fate:
     """An exposure of a clear run that no grade reaches."""
-    run = int(case.scene.runs.of[session])
+    run = int(case.inputs.runs.of[session])
     mine = np.flatnonzero(case.units.run == run)
     for unit in mine.tolist():
         row = int(case.settlement.unit_grade[unit])
         target = int(case.facts.grades["target"][row])
         if target >= 0:
-            what = f"The grade of its run, {case.says(row)}, names {case.text(target)} as the session that earned it"
+            what = (
+                f"The grade of its run, {case.grade_label(row)}, names {case.text(target)} as the session that "
+                "earned it"
+            )
             return Fate("other-name", f"{what}, and only that session is paid.", row)
     members = case.component(session)
     rows = case.facts.grades_of.rows(members)
     others = int((case.facts.grades["pos"][rows] <= case.through).sum()) if not len(mine) else 0
     if others:
-        kept = f"of the {count(others, 'grade')} that its run has, this policy pays from none"
-        return Fate("pending", f"It waits for a grade: {kept}.")
+        reason = f"of the {count(others, 'grade')} that its run has, this policy pays from none"
+        return Fate("pending", f"It waits for a grade: {reason}.")
     return Fate("pending", f"It waits for a grade: none of {case.text(run)} is recorded.")

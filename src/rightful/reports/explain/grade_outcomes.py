@@ -49,7 +49,7 @@ def verdict_of(case: Case, row: int) -> Verdict:
 
 
 def _left_out(case: Case, row: int) -> Verdict:
-    """A grade that never came into the scene."""
+    """Return the verdict of a grade that is not among the inputs."""
     table, policy = case.facts.grades, case.policy
     grader = "/".join(case.grader(row))
     void = set(case.quarantine.void.tolist())
@@ -72,7 +72,7 @@ def _left_out(case: Case, row: int) -> Verdict:
 def _session_gone(case: Case, row: int) -> bool:
     table = case.facts.grades
     grader = table["grader"][row]
-    alike = case.scene.grades.grader == grader
+    alike = case.inputs.grades.grader == grader
     if alike.any():
         return True
     name = "/".join(case.grader(row))
@@ -81,35 +81,39 @@ def _session_gone(case: Case, row: int) -> bool:
 
 
 def _not_effective(case: Case, at: int) -> Verdict:
-    """Return what became of a grade of the scene in whose place another one counts, or none."""
-    grades = case.scene.grades
-    stream = case.stream(int(case.scene.runs.of[grades.name[at]]), int(grades.grader[at]))
+    """Return the verdict of a grade of the inputs that is not effective: another grade counts instead, or none."""
+    grades = case.inputs.grades
+    stream = case.stream(int(case.inputs.runs.of[grades.name[at]]), int(grades.grader[at]))
     top = int(stream[-1])
     if top != at and grades.seq[top] > grades.seq[at]:
         return Verdict(
-            "superseded", f"{case.says(int(grades.row[top]))} of the same grader replaces it.", by=int(grades.row[top])
+            "superseded",
+            f"{case.grade_label(int(grades.row[top]))} of the same grader replaces it.",
+            by=int(grades.row[top]),
         )
     if top != at:
         return _same_seq(case, at, top)
     claim = case.claim_of[at]
-    others = case.beside(claim)
+    others = case.competing_claims(claim)
     if grades.kind[at] == RETRACTION:
         if not others:
             return Verdict("stood-aside", "The grader retracted its grade, as did all graders of the run.")
         by = _row(case, others[0])
-        return Verdict("stood-aside", f"The grader retracted its grade, so {case.says(by)} counts instead.", by=by)
+        return Verdict(
+            "stood-aside", f"The grader retracted its grade, so {case.grade_label(by)} counts instead.", by=by
+        )
     if not others:
         return Verdict("outranked", "A grader that the policy ranks higher grades the same run under another name.")
     return _beaten(case, at, _row(case, others[0]))
 
 
 def _row(case: Case, claim: int) -> int:
-    return int(case.scene.grades.row[case.claims.grade[claim]])
+    return int(case.inputs.grades.row[case.claims.grade[claim]])
 
 
 def _same_seq(case: Case, at: int, other: int) -> Verdict:
     """Return what became of a grade that has its `seq` in common with another one of its stream."""
-    grades = case.scene.grades
+    grades = case.inputs.grades
     by = int(grades.row[other])
     claim = case.claim_of.get(other)
     if claim is not None and case.claims.bin[claim] == CONFLICTING:
@@ -118,21 +122,33 @@ def _same_seq(case: Case, at: int, other: int) -> Verdict:
             return Verdict("rival", f"Its id is in conflict: {what}. An `event.withdrawn` settles it.", by=by)
         if grades.conflicting[other]:
             what = conflict_text(case, int(grades.pos[other]))
-            return Verdict("rival", f"The id of {case.says(by)}, with the same `seq`, is in conflict: {what}.", by=by)
-        reason = f"It and {case.says(by)} have the same `seq` but different content; it is not known which one counts."
+            return Verdict(
+                "rival", f"The id of {case.grade_label(by)}, with the same `seq`, is in conflict: {what}.", by=by
+            )
+        reason = (
+            f"It and {case.grade_label(by)} have the same `seq` but different content; it is not known which "
+            "one counts."
+        )
         return Verdict("rival", reason, by=by)
     return Verdict(
-        "superseded", f"It has the same `seq` as {case.says(by)} of the same grader, which counts for both.", by=by
+        "superseded",
+        f"It has the same `seq` as {case.grade_label(by)} of the same grader, which counts for both.",
+        by=by,
     )
 
 
 def _beaten(case: Case, at: int, by: int) -> Verdict:
     """Return what became of the newest grade of a grader whose run is paid from another one."""
-    grades = case.scene.grades
+    grades = case.inputs.grades
     other = case.grade_at(by)
     if other is not None and grades.rank[other] == grades.rank[at]:
-        reason = f"It and {case.says(by)} are from graders of the same rank; it is not known which of the two counts."
+        reason = (
+            f"It and {case.grade_label(by)} are from graders of the same rank; it is not known which of the two counts."
+        )
         return Verdict("rival", reason, by=by)
     grader = "/".join(case.grader(int(grades.row[at])))
-    reason = f"{case.says(by)} grades the same run, and the policy ranks that grader before {grader}, so it pays alone."
+    reason = (
+        f"{case.grade_label(by)} grades the same run, and the policy ranks that grader before {grader}, so it "
+        "pays alone."
+    )
     return Verdict("outranked", reason, by=by)

@@ -66,13 +66,13 @@ def bin_name(number: int) -> str:
 
 def span(us: int) -> str:
     """Return a stretch of time in the two units that say most of it: `3 m 5 s`, `2 d 4 h`, `0.2 s`."""
-    rest, parts = abs(us), list[str]()
+    rest, resolves_run = abs(us), list[str]()
     for unit, size in _UNITS:
         count, rest = divmod(rest, size)
-        if count or parts:
-            parts.append(f"{count} {unit}")
-    parts.append(f"{rest / 1_000_000:.6f}".rstrip("0").rstrip(".") + " s")
-    return " ".join([part for part in parts[:2] if not part.startswith("0 ")] or parts[:1])
+        if count or resolves_run:
+            resolves_run.append(f"{count} {unit}")
+    resolves_run.append(f"{rest / 1_000_000:.6f}".rstrip("0").rstrip(".") + " s")
+    return " ".join([part for part in resolves_run[:2] if not part.startswith("0 ")] or resolves_run[:1])
 
 
 def listed(names: list[str], most: int = 5) -> str:

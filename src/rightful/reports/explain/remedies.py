@@ -10,7 +10,7 @@ import numpy as np
 
 from rightful.policies import PRESETS
 from rightful.projections.facts.facts import ERASED, GRADE, RETRACTION
-from rightful.reports.explain.bin_reasons import Clash, clash_of, conflict_of, rivals_of, sharers_of, wanted
+from rightful.reports.explain.bin_reasons import Clash, clash_of, conflict_of, rivals_of, sharers_of, target_name
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.grade_outcomes import Verdict
 from rightful.reports.explain.phrases import (
@@ -65,8 +65,8 @@ def _again(case: Case, row: int, what: str, **said: object) -> Remedy:
     name, at = int(table["name"][row]), case.grade_at(row)
     seq = int(table["seq"][row])
     if at is not None:
-        run = int(case.scene.runs.of[name])
-        seq = int(case.scene.grades.seq[case.stream(run, int(table["grader"][row]))].max(initial=seq))
+        run = int(case.inputs.runs.of[name])
+        seq = int(case.inputs.grades.seq[case.stream(run, int(table["grader"][row]))].max(initial=seq))
     more: dict[str, object] = {"alias": True} if case.facts.names.alias[name] else {}
     target = int(table["target"][row])
     if target >= 0 and "exposure_session" not in said:
@@ -82,8 +82,8 @@ def _again(case: Case, row: int, what: str, **said: object) -> Remedy:
 def _asked_under(case: Case, what: str, **said: object) -> Remedy:
     """The policy that was asked with some fields changed; each stands whole, as it replaces the default whole."""
     own, default = case.policy.as_dict(), PRESETS["bound"].as_dict()
-    kept = {name: value for name, value in own.items() if name not in default or default[name] != value}
-    return Remedy(what, [], {**kept, **said})
+    changed_fields = {name: value for name, value in own.items() if name not in default or default[name] != value}
+    return Remedy(what, [], {**changed_fields, **said})
 
 
 def _ranked_first(case: Case, grader: str) -> list[str]:
@@ -101,7 +101,7 @@ def _for_unmatched(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     unit = verdict.unit
     assert unit is not None, "a bin is that of a unit"
     grade_at = int(case.facts.grades["at"][row])
-    number = wanted(case, unit)
+    number = target_name(case, unit)
     fitting = case.facts.names.fitting(number, case.through)
     if case.facts.names.alias[number] and fitting:
         number = fitting[0]
@@ -123,7 +123,7 @@ def _for_empty(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
 
 
 def _session_shown(case: Case, unit: int) -> str:
-    return case.text(int(case.scene.shown.name[case.reached(unit)[0]]))
+    return case.text(int(case.inputs.shown.name[case.reached(unit)[0]]))
 
 
 def _for_late_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
@@ -131,13 +131,13 @@ def _for_late_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     assert unit is not None, "a bin is that of a unit"
     reached = case.reached(unit)
     late = reached[case.timing(unit, reached)[1]]
-    arms = case.arms_of(int(case.scene.shown.row[late[0]]))
+    arms = case.arms_of(int(case.inputs.shown.row[late[0]]))
     name, grade_at = _session_shown(case, unit), int(case.facts.grades["at"][row])
     first = exposure_event(name, grade_at, arms)
-    skew_s = (int(case.scene.shown.late_from[late].min()) - grade_at) / 1_000_000
+    skew_s = (int(case.inputs.shown.late_from[late].min()) - grade_at) / 1_000_000
     found = [Remedy(f"If {name} was shown an arm before the grade too, record that.", [first])]
     if case.policy.revision == "last_wins":
-        after = int(case.scene.shown.late_from[late].max())
+        after = int(case.inputs.shown.late_from[late].max())
         found.append(_again(case, row, "Or grade the session again, at a time after its exposures.", at_us=after))
     clocks = "Or, if the two clocks differ by that much, allow for it in the policy."
     return [*found, _asked_under(case, clocks, skew_s=skew_s)]
@@ -152,9 +152,9 @@ def _for_ambiguous(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
         return [Remedy(f"An exposure of {name} nearer to the grade would be the newest.", [event])]
     if not case.targets.unclear[unit]:
         return _uncontested(case, row, unit)
-    number = wanted(case, unit)
+    number = target_name(case, unit)
     explicit = int(case.facts.grades["target"][row]) >= 0
-    doubtful = case.scene.runs.reused[number] if explicit else case.scene.runs.ambiguous[number]
+    doubtful = case.inputs.runs.reused[number] if explicit else case.inputs.runs.ambiguous[number]
     if doubtful:
         return run_of(case, number).remedies
     fitting = case.facts.names.fitting(number, case.through)
@@ -164,7 +164,7 @@ def _for_ambiguous(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
 def _of_the_fitting(case: Case, row: int, fitting: list[int]) -> Remedy:
     """Say which of the names that fit is meant; one that was shown nothing under its exact name needs that first."""
     alias = case.facts.names.alias
-    fits = " or ".join(dict.fromkeys(case.called(name) for name in fitting))
+    fits = " or ".join(dict.fromkeys(case.distinct_name(name) for name in fitting))
     shown = [name for name in fitting if not alias[name] and case.was_shown(name)]
     if shown:
         what = f"Grade again and name the right session ({fits}) as `exposure_session`."
@@ -188,10 +188,10 @@ def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
     shown, rival = others[0]
     found = []
     own_run, other_run = int(case.units.run[unit]), int(case.units.run[rival])
-    ranks = case.scene.grades.rank[case.units.grade[np.array([unit, rival])]]
+    ranks = case.inputs.grades.rank[case.units.grade[np.array([unit, rival])]]
     two_names = case.text(own_run) != case.text(other_run)  # one may be the other, read from a sanitised form
     if two_names and ranks[0] < ranks[1] and len({int(case.units.run[rival_unit]) for _, rival_unit in others}) == 1:
-        exposed = int(case.scene.runs.of[case.scene.shown.session[shown]])
+        exposed = int(case.inputs.runs.of[case.inputs.shown.session[shown]])
         owner, native = (other_run, own_run) if exposed == own_run else (own_run, other_run)
         link = link_event("session.linked", case.text(owner), case.text(native), int(case.facts.grades["at"][row]))
         what = "If the two are one run, link them: then only this grade pays, as the policy ranks its grader first."
@@ -214,7 +214,7 @@ def _for_conflicting(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     if clash.cause == "seq":
         what = "Grade again with the next `seq` and the right reward; this event has that of the newest grade."
         return [_again(case, row, what)]
-    rival = int(case.scene.grades.row[clash.other])
+    rival = int(case.inputs.grades.row[clash.other])
     graders = _ranked_first(case, "/".join(case.grader(row)))
     ordered = _asked_under(case, "Or rank this grader first in the policy.", graders=graders)
     return [_retraction(case, rival, "The other grader must retract its grade."), ordered]
@@ -225,7 +225,7 @@ def _whose(case: Case, unit: int, row: int, clash: Clash) -> int:
     if clash.cause != "exposures":
         return int(case.facts.grades["name"][row])
     shown = case.reached(unit)
-    return int(case.scene.shown.name[shown[case.scene.shown.pos[shown] == clash.positions[0]]][0])
+    return int(case.inputs.shown.name[shown[case.inputs.shown.pos[shown] == clash.positions[0]]][0])
 
 
 def _settling(case: Case, positions: list[int], name: int) -> Remedy:
@@ -238,9 +238,11 @@ def _settling(case: Case, positions: list[int], name: int) -> Remedy:
 
 
 def _for_retracted(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
-    rows = case.scene.grades.row
-    stream = case.stream(int(case.scene.runs.of[case.facts.grades["name"][row]]), int(case.facts.grades["grader"][row]))
-    before = [int(rows[grade]) for grade in stream if case.scene.grades.kind[grade] == GRADE]
+    rows = case.inputs.grades.row
+    stream = case.stream(
+        int(case.inputs.runs.of[case.facts.grades["name"][row]]), int(case.facts.grades["grader"][row])
+    )
+    before = [int(rows[grade]) for grade in stream if case.inputs.grades.kind[grade] == GRADE]
     last = before[-1] if before else row
     return [_again(case, last, "The grader must grade the session again, with the next `seq`.")]
 
@@ -278,9 +280,9 @@ def _for_superseded(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # 
 
 def _for_rival(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     assert verdict.by is not None, "a rival has a counterpart"
-    grades, at, by = case.scene.grades, case.grade_at(row), case.grade_at(verdict.by)
-    assert at is not None, "a rival is in the scene"
-    assert by is not None, "the grade that it contradicts is in the scene"
+    grades, at, by = case.inputs.grades, case.grade_at(row), case.grade_at(verdict.by)
+    assert at is not None, "a rival is among the inputs"
+    assert by is not None, "so is the grade that it contradicts"
     if grades.grader[at] == grades.grader[by]:
         if in_conflict := [int(grades.pos[grade]) for grade in (at, by) if grades.conflicting[grade]]:
             return [_settling(case, in_conflict[:1], int(grades.name[at]))]
@@ -310,11 +312,11 @@ def _for_left_out(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # no
     return [_asked_under(case, "Use a policy that does not exclude the session.", without_sessions=[])]
 
 
-def waiting(case: Case, number: int) -> Remedy:
+def remedy_of_waiting_run(case: Case, number: int) -> Remedy:
     """Return what a run that nobody has graded waits for."""
-    runs, shown = case.scene.runs, case.scene.shown
+    runs, shown = case.inputs.runs, case.inputs.shown
     mine = shown.at[runs.of[shown.session] == runs.of[number]]
-    at_us = max(int(mine.max(initial=0)), case.scene.through_balance_us + 1)
+    at_us = max(int(mine.max(initial=0)), case.inputs.through_balance_us + 1)
     for name in dict.fromkeys((case.text(int(runs.of[number])), case.text(number))):
         event = grade_event(name, (PRODUCER, "overall"), 1, at_us, reward=REWARD)
         remedy = Remedy(f"A grade of {name}, at or after the time of its exposures.", [event])

@@ -58,7 +58,7 @@ def _changed(before: Verdict, after: Verdict, *, linked: bool) -> bool:
     return not linked and _NUMBERS.sub("", before.reason) != _NUMBERS.sub("", after.reason)
 
 
-def parts(case: Case, number: int, remedy: Remedy) -> bool:
+def resolves_run(case: Case, number: int, remedy: Remedy) -> bool:
     """Say whether recording a remedy changes why nobody can tell which run a name belongs to, or pays a run apart."""
     if not remedy.events or not _affordable(case):
         return True
@@ -95,7 +95,7 @@ def pays_under(case: Case, row: int, changed: Wire) -> bool:
 
 def _affordable(case: Case) -> bool:
     names = len(case.facts.names)
-    case.tried_rows += _ONE_TRY_ROWS + len(case.scene.shown.row) + len(case.scene.grades.row) + names // 4
+    case.tried_rows += _ONE_TRY_ROWS + len(case.inputs.shown.row) + len(case.inputs.grades.row) + names // 4
     case.tried_rows += _NAME_ROWS * (names if case.names is None else len(case.names))
     return case.tried_rows <= _TRIED_ROWS
 
@@ -188,8 +188,8 @@ def _names(old: Facts, facts: Facts, chosen: Iterable[int], through: int) -> Int
 
 
 def _until(table: Any, rows: Ints, through: int) -> Ints:  # noqa: ANN401 - a table of facts
-    kept: Ints = rows[table["pos"][rows] <= through]
-    return kept
+    rows_in_range: Ints = rows[table["pos"][rows] <= through]
+    return rows_in_range
 
 
 def _taken(table: Any, rows: Ints, number: Ints, *names: str) -> dict[str, Column]:  # noqa: ANN401 - a table of facts

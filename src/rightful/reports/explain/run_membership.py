@@ -74,7 +74,7 @@ def run_of(case: Case, number: int) -> Run:
     """Return which run a session belongs to, or why nobody can tell."""
     members = case.component(number)
     names = [case.text(name) for name in members]
-    name, runs = case.text(number), case.scene.runs
+    name, runs = case.text(number), case.inputs.runs
     if not runs.ambiguous[number]:
         own = case.text(int(runs.of[number]))
         if len(names) == 1:
@@ -85,7 +85,7 @@ def run_of(case: Case, number: int) -> Run:
 
 
 def _doubt(case: Case, number: int, members: list[int]) -> tuple[str, list[Remedy]]:
-    reused = [name for name in members if case.scene.runs.reused[name]]
+    reused = [name for name in members if case.inputs.runs.reused[name]]
     if reused:
         contradiction = next(
             (claim for claim in identity_claims.in_force(case.facts, case.through) if claim.name == reused[0]), None
@@ -99,19 +99,19 @@ def _doubt(case: Case, number: int, members: list[int]) -> tuple[str, list[Remed
         reason = f"the links form a cycle, so none of {_texts(case, members)} is the run's own name."
         return reason, [_unlink(case, [last], "Withdraw the link that is wrong, such as the last one.")]
     if len(owners) > 1:
-        kept = number if number in owners else owners[0]
-        wrong = [link for link in forced if link[1] in owners and link[1] != kept]
+        chosen = number if number in owners else owners[0]
+        wrong = [link for link in forced if link[1] in owners and link[1] != chosen]
         reason = f"{_texts(case, owners)} are linked into one run and each is a run's own name."
-        what = f"Withdraw the links that are wrong; if {case.text(kept)} is the run, these"
+        what = f"Withdraw the links that are wrong; if {case.text(chosen)} is the run, these"
         return reason, [_unlink(case, wrong, f"{what}.")]
     marked = {other for _, _, other, _, relation, _ in forced if relation != RELATIONS[NATIVE]}
     natives = [name for name in members if name in others and name not in marked]
-    kept = number if number in natives else min(natives, key=lambda name: (not case.was_shown(name), name))
-    wrong = [link for link in forced if link[2] in natives and link[2] != kept]
+    chosen = number if number in natives else min(natives, key=lambda name: (not case.was_shown(name), name))
+    wrong = [link for link in forced if link[2] in natives and link[2] != chosen]
     reason = (
         f"{_texts(case, natives)} are both claimed to be native names of {case.text(owners[0])}, and a run has one."
     )
-    what = f"Withdraw the links that are wrong; if {case.text(kept)} is the native name, these"
+    what = f"Withdraw the links that are wrong; if {case.text(chosen)} is the native name, these"
     return reason, [_unlink(case, wrong, f"{what}. If one continues the other, link it again as `resume` or `retry`.")]
 
 
@@ -136,14 +136,14 @@ def _twice_started(case: Case, reused: int) -> tuple[str, list[Remedy]]:
         f"{name} started twice, with nonce {first.nonce!r} (#{first.position}) and with {second.nonce!r} "
         f"(#{second.position}), so two runs used the name."
     )
-    apart = f"{name}@{first.nonce}"
+    own_name = f"{name}@{first.nonce}"
     what = (
         f"No event can part two runs under one name afterwards. Give each a name of its own: record again under "
-        f"such a name ({apart}) what that run was shown, and its grade."
+        f"such a name ({own_name}) what that run was shown, and its grade."
     )
     at_us = _first_shown(case, reused)
-    grade = grade_event(apart, (DESK, "overall"), 1, at_us, reward=REWARD)
-    return reason, [Remedy(what, [exposure_event(apart, at_us, []), grade])]
+    grade = grade_event(own_name, (DESK, "overall"), 1, at_us, reward=REWARD)
+    return reason, [Remedy(what, [exposure_event(own_name, at_us, []), grade])]
 
 
 def _contradicted(case: Case, claim: identity_claims.Claim) -> tuple[str, list[Remedy]]:
