@@ -20,7 +20,7 @@ MOST: dict[str, int] = {
     "handoffs name": 2,
     "histories comment": 30,
     "histories name": 12,
-    "importers comment": 316,
+    "importers comment": 234,
     "integrations comment": 91,
     "integrations message": 2,
     "integrations name": 22,

@@ -1,20 +1,20 @@
-"""Where the import of a file that grows stopped, kept so that only what grew is read the next time.
+"""Checkpoints: where the import of a growing file stopped, so that the next import reads only the new part.
 
-Checkpoints are a cache: below `imports/` in the ledger's folder, one small file for each kind and
-real path. All of them may be deleted at any time; the files are then read from their beginning, which
-adds nothing, since an event's id comes from what the file says. One is written after the commit of the
-events it stands for, so a killed import reads a part again and never leaves one out.
+Checkpoints are a cache below `imports/` in the ledger's folder: one small file for each kind and real path. They may
+be deleted at any time. The files are then read from their beginning, which adds nothing, since an event's id is
+derived from the file's content. A checkpoint is written after the commit of its events, so an import that is killed
+reads a part again and never omits one.
 
 A newer reader (`READER_VERSION` of its kind) reads a file again that an older one has read; see `renewal`.
 
-None is trusted. What is damaged, of another version of the program, of another ledger, or of rows that
-the ledger does not have (it was restored from a backup) counts as missing. Reading goes on only where
-the file still begins with what was read:
+No checkpoint is trusted. One that is damaged, of another version of the program, of another ledger, or of rows that
+the ledger does not have (it was restored from a backup) counts as missing. Reading continues only if the file still
+begins with the bytes that were read:
 
-- a file that is only ever appended to: it is the same file (device and inode), no shorter, and the
-  digests of its head and of the 64 KiB before that place are the same. A change in between, of as many
-  bytes, in place, is not seen: no tool makes one, and `import --again` reads all of it;
-- a file that may be rewritten: the digest of all that was read is the same.
+- append-only files: it is the same file (device and inode), not shorter, and the digests of its head and of the
+  64 KiB before the place are the same. An in-place change of equal length in between is not detected: no tool makes
+  one, and `import --again` reads the whole file;
+- files that may be rewritten: the digest of everything that was read is the same.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ FOLDER = "imports"
 """Its name in a ledger's folder."""
 
 VERSION = 1
-"""Version of this form; raised by any change of what is kept or how."""
+"""Version of the checkpoint format; raise it with every change of the format."""
 
 EDGE_BYTES = 1 << 16
-"""How much of the head, and before the place, is compared of a file that is only appended to; bytes."""
+"""How many bytes of the head, and before the place, are compared in an append-only file."""
 
 _NAME_DIGITS = 32
 _CHECK_BYTES = 65  # SHA-256 in hexadecimal, and a newline
@@ -57,25 +57,25 @@ _DAY_S = 86_400
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a file was read, and by what it is known again.
+    """How far a file was read, and how it is recognised again.
 
     Attributes:
-        version: The form, and the program that wrote it: a newer one may take more of the same lines.
-        reader: The version of the reader; 1 where an earlier program wrote it.
-        form: The form of the reader's state.
+        version: The checkpoint format and the program version: a newer program may derive more from the same lines.
+        reader: The version of the reader; 1 if an earlier program wrote the checkpoint.
+        form: The version of the reader's state.
         kind: The kind it was read as.
         path: Its real path; surrogates are escaped.
-        ledger: The id of the ledger that holds what was read.
-        head: A position of that ledger up to which all of it stands.
-        anchor: The commitment of the row there, which no other row has.
+        ledger: The id of the ledger that has its events.
+        head: A position of that ledger up to which all of them are stored.
+        anchor: The commitment of the row at `head`, which is unique.
         file: Device and inode.
-        place: Where reading goes on.
-        size: How much was read, the torn last line included; bytes.
-        edges: The digests of the head and of what stands before the place; of a rewritten file the
-            digest of all that was read.
-        lost: How many problems were reported up to there.
-        derived: The positions of what it derives: ranges, both ends in them.
-        state: What its reader said.
+        place: Where reading continues.
+        size: How many bytes were read, including an incomplete last line.
+        edges: The digests of the head and of the bytes before the place; for a file that may be rewritten, the
+            digest of everything that was read.
+        lost: The number of problems reported so far.
+        derived: The positions of its events, as inclusive ranges.
+        state: The state of its reader.
     """
 
     version: str
@@ -102,10 +102,10 @@ class Checkpoints:
     """The checkpoints of one ledger.
 
     Args:
-        folder: Where they are kept; made when one is written first.
+        folder: The folder of the checkpoints; created with the first one.
         ledger: The ledger's id.
         log: Its log.
-        again: Read every file from its beginning, whatever is kept.
+        again: Read every file from its beginning, ignoring checkpoints.
     """
 
     def __init__(self, folder: Path, ledger: str, log: Log, *, again: bool = False) -> None:
@@ -118,24 +118,24 @@ class Checkpoints:
         self._is_reported = self._swept = False
 
     def load(self, kind: GrowingKind, path: str) -> Checkpoint | None:
-        """Return what is kept of a file, if it can be used with this ledger; None otherwise."""
+        """Return the checkpoint of a file, if it can be used with this ledger; None otherwise."""
         found = self._found(kind, path)
         wanted = (self._version, _form(kind), reader_version(kind))
         return found if found is not None and (found.version, found.form, found.reader) == wanted else None
 
     def older(self, kind: GrowingKind, path: str) -> Checkpoint | None:
-        """Return what an older reader kept of a file in this ledger; nothing can be read on from there."""
+        """Return the checkpoint of an older reader; reading cannot continue from it."""
         found = self._found(kind, path)
         return found if found is not None and found.reader < reader_version(kind) else None
 
     def renewal(self, kind: GrowingKind, older: Checkpoint) -> Renewal:
-        """Return what finds the events that an older reader derived from a file and a newer one does not."""
+        """Return the search for events that an older reader derived from a file and this version does not."""
         is_rewritten = kind.GROWS == "rewritten"
         readers, until = (older.reader, reader_version(kind)), older.place.offset
         return Renewal(self._log, self.derived(kind), older.head, until, readers, is_rewritten=is_rewritten)
 
     def derived(self, kind: GrowingKind) -> Derived:
-        """Return what the files of a kind derive, as this version reads them."""
+        """Return the events that the files of a kind derive in this version."""
         if kind.NAME not in self._derived:
             self._derived[kind.NAME] = Derived(self._log, lambda: self._kept_ranges(kind))
         return self._derived[kind.NAME]
@@ -155,12 +155,12 @@ class Checkpoints:
                 yield from kept.derived
 
     def is_of_newer(self, kind: GrowingKind, path: str) -> bool:
-        """Return whether a newer reader than this program's has read a file."""
+        """Return whether a reader newer than this program's has read a file."""
         found = self._found(kind, path)
         return found is not None and found.reader > reader_version(kind)
 
     def drop(self, kind: GrowingKind, path: str) -> None:
-        """Remove what is kept of a file as one of a kind; it is a cache, so a failure costs only time."""
+        """Remove the checkpoint of a file; it is a cache, so a failure costs only time."""
         with contextlib.suppress(OSError):
             (self.folder / _name(kind, Path(path).resolve())).unlink(missing_ok=True)
 
@@ -184,7 +184,7 @@ class Checkpoints:
         return found if found.version.partition("/")[0] == str(VERSION) else None
 
     def _is_in_ledger(self, kept: Checkpoint) -> bool:
-        """Say whether the ledger has the rows that it had when this was kept."""
+        """Return whether the ledger still has the rows that it had when the checkpoint was written."""
         try:
             return kept.head <= self._log.head() and self._anchor(kept.head) == kept.anchor
         except DamagedRowError:
@@ -201,10 +201,10 @@ class Checkpoints:
         lost: int,
         derived: Sequence[tuple[int, int]] = (),
     ) -> Problem | None:
-        """Keep how far a file was read, once its events are in the ledger.
+        """Store how far a file was read. Call it after its events are committed.
 
         Returns:
-            Why that could not be done, the first time; nothing is lost by it but time.
+            A note with the reason if that failed, once per process; a failure costs only time.
         """
         try:
             extent = reading.extent()
@@ -260,7 +260,7 @@ class Checkpoints:
 
 
 class ReadExtent(NamedTuple):
-    """What a checkpoint says of a file: the place, how much was read, and the digests."""
+    """How far a file was read: the place, the bytes read, and the digests."""
 
     place: Place
     size: int
@@ -268,19 +268,19 @@ class ReadExtent(NamedTuple):
 
 
 class Reading:
-    """The reading of one growing file, from where the last one stopped if the file is still what it was.
+    """The reading of one growing file, from where the last import stopped if the file still matches.
 
     Args:
         file: The file, open at its beginning.
-        is_rewritten: Whether its tool may write it anew.
-        kept: How far it was read.
+        is_rewritten: Whether its tool may rewrite it.
+        kept: Its checkpoint.
         limit: The longest line that is read; bytes.
 
     Attributes:
         file: The file.
         begin: The place it is read from.
         lines: Its objects and problems from there on.
-        fits: Whether the file still begins with what was read. True where nothing is kept.
+        fits: Whether the file still begins with the bytes read before. True without a checkpoint.
     """
 
     def __init__(
@@ -297,7 +297,7 @@ class Reading:
         self.lines = Lines(behind or self._all or file.stream, self.begin, limit=limit)
 
     def _stream_from(self, kept: Checkpoint) -> Readable | None:
-        """Return the file's bytes from the place on, if it still begins with what was read."""
+        """Return the file's bytes from the checkpoint on, if it still begins with the bytes read before."""
         stream, place = self.file.stream, kept.place
         if self._all is not None:
             rest = self._all.taken(kept.size, place.offset)
@@ -311,28 +311,28 @@ class Reading:
         return stream
 
     def restarted(self) -> Reading:
-        """Return the reading of the whole file."""
+        """Return a reading of the whole file."""
         return Reading(self.file, None, is_rewritten=self._all is not None, limit=self.lines.limit)
 
     def extent(self) -> ReadExtent | None:
-        """Return how far it was read and what it is known by; None where it cannot be known now."""
+        """Return how far the file was read, with its digests; None if no checkpoint is possible here."""
         place = self.lines.place
         if place is None:
             return None
         if self._all is None:
             return ReadExtent(place, place.offset, _edges(self.file.stream, place.offset))
         if self._all.size - place.offset > limits.EVENT_BYTES:
-            return None  # what stands behind the place is held when reading goes on
+            return None  # the bytes after the place would be held in memory when reading continues
         return ReadExtent(place, self._all.size, [self._all.digest()])
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that was read of a file that may be rewritten, in hexadecimal; empty for others."""
+        """SHA-256 of everything read from a file that may be rewritten, in hexadecimal; empty for others."""
         return "" if self._all is None else self._all.digest()
 
 
 class _DigestingStream:
-    """A stream that takes the digest of all that is read from it."""
+    """A stream that computes the digest of everything read from it."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -346,7 +346,7 @@ class _DigestingStream:
         return data
 
     def taken(self, size: int, offset: int) -> bytes | None:
-        """Read the first bytes and return those from an offset on; None if there are not so many."""
+        """Read the first bytes and return those from an offset on; None if the file is shorter."""
         while left := min(offset - self.size, _CHUNK):
             if not self.read(left):
                 return None
@@ -362,7 +362,7 @@ class _DigestingStream:
 
 
 class _Prefixed:
-    """Bytes that were read already, and then the stream behind them."""
+    """Bytes that were already read, followed by the rest of the stream."""
 
     def __init__(self, head: bytes, stream: Readable) -> None:
         self._head = head
@@ -380,7 +380,7 @@ def _edges(stream: BinaryIO, offset: int) -> list[str]:
 
 
 def _path_text(real: Path) -> str:
-    """Return a path as text that JSON can hold."""
+    """Return a path as text that is valid in JSON."""
     return os.fsencode(real).decode("utf-8", "backslashreplace")
 
 
@@ -394,7 +394,7 @@ def _form(kind: GrowingKind) -> int:
 
 
 def reader_version(kind: GrowingKind) -> int:
-    """Return the version of a kind's reader: what it derives from the same bytes."""
+    """Return the version of a kind's reader; it changes with what is derived from the same bytes."""
     return int(getattr(kind, "READER_VERSION", 1))
 
 
@@ -408,9 +408,9 @@ def _program() -> str:
 
 
 def _sweep(folder: Path, now_s: float) -> None:
-    """Remove what killed imports had begun to write, and checkpoints of files that did not grow for long.
+    """Remove partial files of killed imports, and checkpoints of files that have not grown for long.
 
-    Most of these files are gone; one that is not is read from its beginning once, if it is imported again.
+    Most of these files no longer exist. One that does is read from its beginning at its next import.
     """
     for path in folder.iterdir():
         longest_s = _TORN_S if path.name.startswith(".") else limits.CHECKPOINT_DAYS * _DAY_S
@@ -420,7 +420,7 @@ def _sweep(folder: Path, now_s: float) -> None:
 
 
 def _write_atomically(folder: Path, name: str, data: bytes) -> None:
-    """Write a file that is there whole or not at all. It need not outlive a loss of power: it is a cache.
+    """Write a file atomically, without syncing: it is a cache and need not survive a power failure.
 
     Raises:
         OSError: It cannot be written.
@@ -437,5 +437,5 @@ def _write_atomically(folder: Path, name: str, data: bytes) -> None:
 
 
 def _create_private(path: Path) -> BinaryIO:
-    """Make a file that is its owner's alone."""
+    """Create a file that only its owner can read."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")

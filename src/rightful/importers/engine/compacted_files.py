@@ -1,10 +1,10 @@
-"""Files that begin with a compaction: what it covers is in the ledger, and not in the file any more.
+"""Files that begin with a compaction: the items that it covers are in the ledger, but no longer in the file.
 
-Tools write a file again from its last compaction on (openai/codex#44363), and so do people's cleaners. Such a
-compaction covers all that the ledger has of the session by then. So it is looked up there:
+Tools rewrite a file from its last compaction on (openai/codex#44363), and so do clean-up scripts. Such a
+compaction covers everything that the ledger has of the session by then. So it is looked up there:
 
-- where nothing precedes it, it covers nothing, and is appended as the file says it;
-- where another file told the same compaction, that one counts;
+- if nothing precedes it, it covers nothing and is appended unchanged;
+- if another file has the same compaction, that event counts;
 - otherwise it is appended with a range that is open at both ends and `after`, the position up to which it covers.
 
 An earlier version appended it as covering nothing in the third case too. That event is withdrawn, and `after` is the
@@ -40,8 +40,8 @@ class _Head(NamedTuple):
     """A compaction with which a file begins.
 
     Attributes:
-        event: The compaction as the file says it, which covers nothing.
-        whole: The same, which covers all that the session has.
+        event: The compaction as in the file, which covers nothing.
+        whole: The same compaction, covering all items of the session.
     """
 
     event: Wire
@@ -55,7 +55,7 @@ class _Head(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The id of the event as the file says it."""
+        """The id of the event as in the file."""
         return event_id(self.event["producer"], self.event["key"])
 
     @property
@@ -67,8 +67,8 @@ class _Head(NamedTuple):
 class Heads:
     """The compactions with which the sessions of one file begin.
 
-    Later events of the file name what such a compaction put there by the id that the file gives it. In the ledger it
-    may have another one, which they are given here.
+    Later events of the file refer to the items of such a compaction by the id from the file. In the ledger the
+    compaction may have another id; `plan` replaces it.
     """
 
     def __init__(self) -> None:
@@ -76,19 +76,19 @@ class Heads:
         self._ids: dict[str, str] = {}
 
     def state(self) -> dict[str, str]:
-        """Return what is needed to go on behind a line."""
+        """Return the state needed to continue after a line."""
         return self._ids
 
     def restore(self, state: Mapping[str, str]) -> None:
-        """Go on as after that state."""
+        """Continue from a state."""
         self._ids = dict(state)
 
     def add(self, event: Wire) -> None:
-        """Take such a compaction, as the file says it."""
+        """Add such a compaction, as in the file."""
         self._heads[event["key"]] = _Head.of(event)
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
-        """Return events with each of these compactions in the form that the ledger asks for."""
+        """Return the events with each of these compactions in the form that fits the ledger."""
         heads = {
             place: head for place, event in enumerate(events) if (head := self._heads.get(event["key"])) is not None
         }
@@ -111,14 +111,14 @@ class Heads:
         return Plan([self._renamed(event) for event in planned], DCBQuery(items=items), after, existing)
 
     def _renamed(self, event: Wire) -> Wire:
-        """Return an event that names each of these compactions by the id that it has in the ledger."""
+        """Return an event with the ledger's ids of these compactions."""
         name = {_COMPACTED: "covers", _POPPED: "items"}.get(event["type"])
         if name is None:
             return event
         return event | {name: [_with_ids(item, self._ids) for item in event[name]]}
 
     def after(self, log: Log, events: Sequence[Wire]) -> list[Wire]:
-        """Return the withdrawal of what an earlier version appended of these compactions."""
+        """Return withdrawals of the forms that an earlier version appended."""
         heads = [head for event in events if (head := self._heads.get(event["key"])) is not None]
         return [_withdrawn(head) for head in heads if log.of_id(head.id) and log.of_id(head.whole_id)]
 
@@ -137,7 +137,7 @@ def _planned(log: Log, head: _Head, until: int) -> Wire | Receipt:
         return _duplicate(known[0])
     if own := log.of_id(head.id):
         if own[0].body is None or body_of(own[0].envelope, own[0].body, own[0].position).covers:
-            return _duplicate(own[0])  # a file told it that held what it covers
+            return _duplicate(own[0])  # from a file that still had the covered items
         until = min(until, own[0].position - 1)
     session = head.event["session"]
     for row in _rows(log, session, [_COMPACTED], log.head()):
@@ -153,7 +153,7 @@ def _rows(log: Log, session: str, types: Any, until: int) -> Iterator[Stored]:  
 
 
 def _is_same(row: Stored, event: Wire) -> bool:
-    """Return whether a row tells the same compaction: of the same boundary, else with the same words."""
+    """Return whether a row is the same compaction: the same boundary, or else the same content."""
     if row.body is None:
         return False
     said = body_of(row.envelope, row.body, row.position)

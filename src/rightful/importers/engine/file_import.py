@@ -1,4 +1,4 @@
-"""What becomes of the objects of one file: events that are appended, problems that are told."""
+"""The import of one file: its objects become events that are appended, or problems that are reported."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from rightful.log.log import Log
     from rightful.log.rows import Receipt
 
-_TRIES = 50  # decisions anew when other writers grade the same sessions meanwhile
+_TRIES = 50  # plans, if other writers keep changing the same sessions
 
 
 class FileImport:
-    """The import of one file: what waits to be appended, and what became of the rest.
+    """The import of one file: the events to append, and the report so far.
 
     Args:
         log: Where the events go.
         began: The last position when the import began.
-        path: What the file is called in its report.
+        path: The path of the file in its report.
         written: Called after each transaction.
-        receipts: Whether receipts are kept, of kinds that answer for each record.
+        receipts: Whether to keep receipts, for kinds that answer for each record.
 
     Attributes:
-        report: What became of it so far.
-        waiting: Events that wait to be appended, each with its line.
-        is_whole: Whether all of it could be read.
-        has_internal_error: Whether we did not foresee something, so that it was not imported whole.
-        derived: What the files of its kind derive; None where that is not asked.
-        ranges: The positions of what this file derives.
-        renewal: What the file proves of what an older reader derived from it; None where no older one read it.
+        report: The report so far.
+        waiting: Events to append, each with its line.
+        is_whole: Whether all of the file could be read.
+        has_internal_error: Whether an unexpected exception prevented a complete import.
+        derived: The events that files of this kind derive; None if that is not tracked.
+        ranges: The positions of the events that this file derives.
+        renewal: The comparison with an older reader's events; None if no older reader read the file.
     """
 
     def __init__(self, log: Log, began: int, path: str, written: Callable[[], None], *, receipts: bool = False) -> None:
@@ -60,15 +60,15 @@ class FileImport:
         self.add_problem = ProblemList(self.report).add
 
     def keep_answers(self, *, keeps: bool) -> None:
-        """Answer for each record, since the file's kind does.
+        """Answer for each record.
 
         Args:
-            keeps: Whether the receipts are kept; else only how many there were of each outcome.
+            keeps: Whether to keep the receipts; if not, only their outcomes are counted.
         """
         self.report.answers = Answers(keeps=keeps)
 
     def add(self, reader: Reader, item: Found | Problem) -> None:
-        """Turn an object into events that wait."""
+        """Add the events of an object to those to append."""
         if isinstance(item, Problem):
             self.is_whole = self.is_whole and not item.lost
             self._add_problem_and_answer(item)
@@ -76,7 +76,7 @@ class FileImport:
         self._add_events(item.line, lambda: reader.events(item))
 
     def finish(self, reader: Reader, end: End) -> None:
-        """Take what can be said only of the whole file, and append what waits."""
+        """Add the events of the file as a whole, and append all pending events."""
         self._add_events(1, lambda: reader.finish(end))
         self.flush(reader)
 
@@ -99,25 +99,25 @@ class FileImport:
             self.internal_error(line, error)
 
     def _add_problem_and_answer(self, problem: Problem) -> None:
-        """Tell of a problem, and answer `invalid` for a record that is not imported."""
+        """Report a problem, and answer `invalid` if a record is not imported."""
         self.add_problem(problem)
         if self.report.answers is not None and problem.lost:
             self.report.answers.add_refusal(problem)
 
     def internal_error(self, line: int | None, error: Exception) -> None:
-        """Say that we did not foresee something: loudly, since it is lost, and without an end of the import."""
+        """Report an unexpected exception as a problem; the import continues with the next file."""
         self.has_internal_error = True
         what = f"internal error ({type(error).__name__}: {error}, in {_raised_in(error)})"
         self._add_problem_and_answer(Problem(line, f"{what}: not everything here was imported; please report it"))
 
     def defer(self, error: NotYetError) -> FileReport:
-        """Say why the file is read by the next import only."""
+        """Return the report of a file that the next import must read, with the reason."""
         self.report.waits = True
         self.add_problem(Problem(None, error.what, lost=False))
         return self.report
 
     def flush(self, reader: Reader) -> None:
-        """Append what waits, and close the report's list of problems when it is too long."""
+        """Append all pending events."""
         waiting, self.waiting = self.waiting, []
         for start in range(0, len(waiting), limits.IMPORT_EVENTS):
             part = waiting[start : start + limits.IMPORT_EVENTS]
@@ -134,7 +134,7 @@ class FileImport:
             self._written()
 
     def _note_derived(self, events: list[Wire], receipts: list[Receipt]) -> None:
-        """Note what was derived, and put in force again what an earlier reading withdrew of that."""
+        """Record which events were derived, and restore those that an earlier reader withdrew."""
         self.ranges.take(receipts)
         if self.renewal is not None:
             self.renewal.take_events(events)
@@ -142,12 +142,12 @@ class FileImport:
             self._append(again)
 
     def change(self, reader: GrowingReader, renewal: Renewal) -> None:
-        """Append what the newer reader derives of how the file changed before the older one read it."""
+        """Append the events that the newer reader derives from changes before the older reader's import."""
         self._add_events(1, lambda: renewal.changes(reader))
         self.flush(reader)
 
     def withdraw(self, renewal: Renewal) -> None:
-        """Withdraw what an older reader derived from the file and the newer one does not."""
+        """Withdraw the events that an older reader derived from the file and the newer one does not."""
         events = list(renewal.events())
         for start in range(0, len(events), limits.IMPORT_EVENTS):
             self._append(events[start : start + limits.IMPORT_EVENTS])
@@ -162,18 +162,18 @@ class FileImport:
             self._count(None, event, receipt)
 
     def _append_after(self, reader: Reader, part: list[tuple[int, Wire]], receipts: list[Receipt]) -> None:
-        """Append what is to be recorded of how a part was received."""
+        """Append the events that depend on the receipts of a part."""
         more = reader.after(self._log, [event for _, event in part], receipts)
         for event, receipt in zip(more, self._log.append(more) if more else (), strict=True):
             self._count(part[0][0], event, receipt)
 
     def skip(self, items: Iterator[Found | Problem], kinds: list[Kind], *, named: bool) -> None:
-        """Report in one problem or note why a file is not imported: it is broken, or of no kind that may come.
+        """Report in one problem or note why a file is not imported: it is broken, or not of an accepted kind.
 
         Args:
-            items: What was looked at of it.
-            kinds: What it could have been.
-            named: Whether a person named it; that it is foreign is a problem then.
+            items: The items that were examined.
+            kinds: The accepted kinds.
+            named: Whether the user named the file. If so, a file of another kind is a problem.
         """
         head = list(items)
         found = [item for item in head if isinstance(item, Found)]
@@ -211,7 +211,7 @@ class FileImport:
                 self.report.duplicate += 1
                 self.report.repeated += receipt.position is not None and receipt.position > self._began
             case "stale" if not is_stored(receipt):
-                pass  # an older copy, which the reader's plan left out and told of; or one that stands there
+                pass  # an older copy, which the reader's plan skipped with a note; or an existing row
             case "invalid":
                 self.add_problem(Problem(line, receipt.reason or "Expected an event"))
             case "conflict":
@@ -235,13 +235,13 @@ def _raised_in(error: Exception) -> str:
 
 
 def _append(log: Log, reader: Reader, events: list[Wire]) -> tuple[list[Receipt], tuple[Problem, ...]]:
-    """Append events, decided anew for as long as other writers wrote what the decision rests on.
+    """Append events; plan them again while other writers change the rows that the plan depends on.
 
     Returns:
-        A receipt for each event, and what is worth knowing of them.
+        A receipt for each event, and the notes of the plan.
 
     Raises:
-        ConditionFailedError: They never stopped.
+        ConditionFailedError: Every attempt failed.
     """
     for tries_left in reversed(range(_TRIES)):
         plan = reader.plan(log, events)

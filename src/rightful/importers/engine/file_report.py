@@ -1,4 +1,4 @@
-"""What became of one file of an import, and the words that tell notes from problems."""
+"""The result of importing one file, and the prefixes that distinguish notes and skipped files from problems."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from rightful.log.classify import STANDS
 from rightful.log.rows import Receipt
 
 NOTE, SKIPPED = "note: ", "skipped: "
-"""How the words of a problem begin that is none: what is worth knowing, and what is not meant for us."""
+"""Prefixes of entries that are not problems: notes, and files that are not imported."""
 
 BEFORE = "not repeated; `--again` reads the whole file"
-"""How the words of a note end on what was wrong in the part read before."""
+"""Suffix of the note that counts the problems of an earlier import of the same file."""
 
 _SUFFIXES_SHOWN = 8
 
 
 class Span(NamedTuple):
-    """What was read of a file that grows; bytes.
+    """The part of a growing file that was read, as byte offsets.
 
     Attributes:
-        begin: Where the reading began: what stands before it was imported earlier.
-        end: Where it stopped: behind the last whole object.
+        begin: Where reading began. The bytes before it were imported earlier.
+        end: Where reading stopped: after the last complete object.
         size: The file's size.
     """
 
@@ -37,14 +37,14 @@ class Span(NamedTuple):
 
 
 class Answers:
-    """The ledger's answer for each record of a file, in the order of the file.
+    """The receipt of each record of a file, in the order of the file.
 
     Args:
-        keeps: Whether the receipts are kept; else only how many there were of each outcome.
+        keeps: Whether to keep the receipts; if not, only their outcomes are counted.
 
     Attributes:
-        counts: How many receipts there were of each outcome.
-        stored: How many of them say of each outcome that a row was stored now.
+        counts: The number of receipts by outcome.
+        stored: The number of receipts by outcome for which a row was stored now.
     """
 
     def __init__(self, *, keeps: bool) -> None:
@@ -55,12 +55,12 @@ class Answers:
         self._next = 0
 
     def expect(self) -> None:
-        """Keep a place for the answer for a record that waits."""
+        """Reserve a place for the receipt of a pending record."""
         if self._keeps:
             self._receipts.append(None)
 
     def add_receipt(self, line: int, receipt: Receipt) -> None:
-        """Take the answer for the first record that waits."""
+        """Add the receipt of the first pending record."""
         self.counts[receipt.outcome] += 1
         self.stored[receipt.outcome] += is_stored(receipt)
         if self._keeps:
@@ -68,7 +68,7 @@ class Answers:
             self._receipts[self._next] = _receipt(line, receipt)
 
     def add_refusal(self, problem: Problem) -> None:
-        """Take note that a record is not imported."""
+        """Add a receipt `invalid` for a record that is not imported."""
         self.counts["invalid"] += 1
         if self._keeps:
             self._receipts.append(_receipt(problem.line, Receipt(None, "invalid", None, None, problem.what)))
@@ -79,7 +79,7 @@ class Answers:
 
 
 def is_stored(receipt: Receipt) -> bool:
-    """Say whether a receipt is for a row that was stored now, not for one that stood there."""
+    """Return whether a receipt is for a row that was stored now, not for an existing row."""
     if receipt.position is None or receipt.outcome == "duplicate":
         return False
     return not (receipt.reason or "").startswith(STANDS)
@@ -91,26 +91,25 @@ def _receipt(line: int | None, receipt: Receipt) -> dict[str, Any]:
 
 
 class FileReport(msgspec.Struct):
-    """What became of one file.
+    """The result of importing one file.
 
     Attributes:
-        path: The file as it was named or found; a folder where it is about what was not looked at in it.
+        path: The file as it was named or found; the folder, if it is about files in it that were not opened.
         appended: Events that are new in the ledger.
-        duplicate: Events that stood there already.
-        problems: What was not imported, what is worth knowing (it begins with `NOTE`), and why
-            the file was passed over (`SKIPPED`).
-        conflicts: Events that contradict one of the same id; kept, and pay nobody.
+        duplicate: Events that were already in the ledger.
+        problems: What was not imported, notes (prefix `NOTE`), and why the file was skipped (prefix `SKIPPED`).
+        conflicts: Events that contradict an event with the same id; stored in quarantine, and earn no credit.
         repeated: Those of the duplicates that were appended since the import began.
-        lost: How many of the problems say that something was not imported, the unlisted ones too.
-        notes: How many are worth knowing.
-        is_read: Whether the file could be opened and is of a kind that was asked for.
-        waits: Whether it is to be read again, though it be the same.
-        passed: How many files it says were passed over.
-        kinds: How many events of each type were appended.
-        start_details: How many starts only add to one that the file had told of the same session.
-        before: How many problems stand in the part read before.
-        span: What was read of a file that grows; None of any other, which is read whole.
-        answers: What the ledger answered for each record, of a kind that says so.
+        lost: The number of problems, including unlisted ones.
+        notes: The number of notes.
+        is_read: Whether the file could be opened and is of an accepted kind.
+        waits: Whether the file must be read again even if it does not change.
+        passed: The number of files that this report says were skipped.
+        kinds: The number of appended events by type.
+        start_details: The number of starts that only add to an earlier start of the same session in this file.
+        before: The number of problems in the part that was read in earlier imports.
+        span: The part of a growing file that was read; None for other files, which are read whole.
+        answers: The receipt of each record, for kinds that answer for each record.
     """
 
     path: str
@@ -132,7 +131,7 @@ class FileReport(msgspec.Struct):
 
     @classmethod
     def unread(cls, path: str, problem: Problem, *, files: int = 1) -> FileReport:
-        """Return the report of a file that could not be read, or of files that are not meant to be."""
+        """Return the report of a file that could not be read, or of skipped files."""
         if not problem.lost:
             problem = problem._replace(what=SKIPPED + problem.what)
         passed = 0 if problem.lost else files
@@ -140,7 +139,7 @@ class FileReport(msgspec.Struct):
 
     @classmethod
     def unlooked(cls, folder: str, others: Counter[str]) -> FileReport:
-        """Return the report of the files of a folder that nobody looked at, by the suffix of their names."""
+        """Return the report of the files of a folder that were not opened, counted by suffix."""
         most = sorted(others.items(), key=lambda item: (-item[1], item[0]))
         said = [f"{count} {suffix or 'without suffix'}" for suffix, count in most[:_SUFFIXES_SHOWN]]
         if rest := most[_SUFFIXES_SHOWN:]:
@@ -159,7 +158,7 @@ class FileReport(msgspec.Struct):
 
     @property
     def is_old(self) -> bool:
-        """Whether it was imported before, and brought nothing new."""
+        """Whether the file was imported before and has nothing new."""
         was_read = bool(self.duplicate) or (self.span is not None and self.span.begin > 0)
         return self.is_read and was_read and not (self.appended or self.conflicts or self.repeated or self.waits)
 
@@ -172,10 +171,10 @@ class FileReport(msgspec.Struct):
 
 
 class ProblemList:
-    """Lists the problems and notes of one file in its report, up to a limit, and counts them.
+    """Adds the problems and notes of one file to its report; beyond a limit, only counts them.
 
     Args:
-        report: Where they are listed.
+        report: The report.
     """
 
     def __init__(self, report: FileReport) -> None:
@@ -183,12 +182,12 @@ class ProblemList:
         self._unlisted: Counter[bool] = Counter()
 
     def add(self, problem: Problem) -> None:
-        """List a problem or a note, or count it with those that are not listed any more."""
+        """Add a problem or a note, or count it if the list is full."""
         problems = self._report.problems
         if not problem.lost and not problem.what.startswith(SKIPPED):
             problem = problem._replace(what=NOTE + problem.what)
             if problem in takewhile(lambda listed: listed.line == problem.line, reversed(problems)):
-                return  # two objects of one line, and the same to say of both
+                return  # the same note for two objects of one line
             self._report.notes += 1
         self._report.lost += problem.lost
         if len(problems) < limits.PROBLEMS_COUNT:

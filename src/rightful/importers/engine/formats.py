@@ -1,7 +1,6 @@
-"""What a kind of source is: how its files are recognised, read, and planned into the log.
+"""The interface of a format: how its files are recognised, read, and planned into the log.
 
-A kind that an importer adds implements `Kind` and `Reader`, or, where its files grow,
-`GrowingKind` and `GrowingReader`.
+An importer implements `Kind` and `Reader`, or, if its files grow, `GrowingKind` and `GrowingReader`.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Origin(NamedTuple):
     Attributes:
         path: The file as it was named or found; `-` for standard input.
         mtime_us: When the file was last written; microseconds since 1970, UTC; None for a pipe.
-        is_named: Whether somebody named it; else it was found in a folder, where it may be foreign.
+        is_named: Whether the user named the file. If not, it was found in a folder and may belong to another tool.
     """
 
     path: str
@@ -67,15 +66,15 @@ class Origin(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Events that are ready to be appended, and what must not have been written since they were made.
+    """Events that are ready to be appended, and the append condition that they depend on.
 
     Attributes:
         events: The events.
-        unless: What must not have been written behind `after`.
+        unless: Rows that must not have been written after position `after`.
         after: The position up to which the log was read.
-        existing: The receipt of each event, by its place, that is not appended, since the log
-            has the same fact in another form, or (`stale`, without a position) a later one.
-        notes: What is worth knowing of events that stand in the log already, or will.
+        existing: Receipts, by index in `events`, of events that are not appended: the log has the
+            same fact in another form, or (`stale`, without a position) a later one.
+        notes: Notes on the planned and the existing events.
     """
 
     events: list[Wire]
@@ -89,8 +88,8 @@ class End(NamedTuple):
     """How the reading of a file ended.
 
     Attributes:
-        sha256: SHA-256 of its bytes as they were read, in hexadecimal; empty for a file that is only
-            ever appended to, of which not all is read.
+        sha256: SHA-256 of the bytes that were read, in hexadecimal; empty for an append-only file, which is
+            not read from its beginning.
         is_whole: Whether all of it could be read.
     """
 
@@ -105,68 +104,68 @@ class Reader(Protocol):
         """Yield the events of one object, in wire form.
 
         Raises:
-            InvalidEventError: The object has not the form it should have. Its neighbours are read on.
+            InvalidEventError: The object is not valid. The other objects of the file are still read.
         """
 
     def finish(self, end: End) -> Iterable[Wire | Problem]:
-        """Yield what can be said only when the file was read to its end.
+        """Yield the events and problems that are known only after the whole file was read.
 
         Raises:
-            InvalidEventError: The file as a whole has not the form it should have.
+            InvalidEventError: The file as a whole is not valid.
         """
         del end
         return ()
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
-        """Return events as they are to be appended, after a look at what stands in the log."""
+        """Return the events to append, after comparing them with the log."""
         del log
         return Plan(events)
 
     def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
-        """Return what is to be recorded of how events were received; nothing for most kinds."""
+        """Return further events that depend on the receipts; none for most kinds."""
         del log, events, receipts
         return []
 
 
 class NotYetError(InvalidEventError):
-    """A file cannot be read now, since what it is held against is being written; the next import reads it."""
+    """A file cannot be read now, because a file it is compared with is being written. The next import reads it."""
 
 
 class Kind(Protocol):
     """One kind of source.
 
     Attributes:
-        NAME: What the command line calls it.
+        NAME: Its name on the command line.
     """
 
     NAME: str
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Say whether an object is of this kind, by its shape alone."""
+        """Return whether an object is of this kind, by its shape alone."""
 
     def reader(self, origin: Origin) -> Reader:
         """Return the reader of one file.
 
         Raises:
             InvalidEventError: A file of that name cannot be read as this kind.
-            NotYetError: It cannot be read as long as what stands beside it is being written.
+            NotYetError: It cannot be read while a file it depends on is being written.
         """
 
 
 class PlacedKind(Kind, Protocol):
-    """A kind whose files can be told by where they are."""
+    """A kind whose files can be recognised by their path."""
 
     def knows(self, path: str) -> bool:
-        """Say whether a file's path alone shows that it is of this kind, whatever its objects look like."""
+        """Return whether a file's path alone shows that it is of this kind, whatever its objects look like."""
 
 
 class OlderReading(NamedTuple):
-    """What an older reader appended of one session, where a newer one reads the same bytes again.
+    """The events that an older reader appended for one session from the same bytes.
 
     Attributes:
         reader: The version of the older reader.
         positions: The first position of each event, by its id.
-        popped: The items that it popped since they were not in the file any more, and that nothing put back.
+        popped: The items that it popped because they were no longer in the file, and that were not restored.
     """
 
     reader: int
@@ -175,50 +174,49 @@ class OlderReading(NamedTuple):
 
 
 class GrowingReader(Reader, Protocol):
-    """The reader of a file that grows: it can stop behind any object, and go on there another day.
+    """The reader of a growing file: it can stop after any object and continue there in a later import.
 
-    Its events depend on the objects it has seen alone, in this process or an earlier one, never on
-    where a reading stopped; `finish` yields notes, and events only of a file that was not what it
-    was (`restart`), since every reading has an end and one reading of the whole file has but one.
+    Its events depend only on the objects read so far, in this process or an earlier one, never on where a
+    reading stopped. So `finish` yields notes; it yields events only for a file that was rewritten (`restart`).
     """
 
     def state(self) -> dict[str, Any]:
-        """Return what is needed to go on behind the last object; JSON, small, whatever the file's size."""
+        """Return the state needed to continue after the last object: JSON, small whatever the file's size."""
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where the reader stopped that said this `state`; called before the first object."""
+        """Continue from a `state` that `state()` returned. Called before the first object."""
 
     def restart(self, state: Mapping[str, Any]) -> None:
-        """Read from the first line, since the file is not any more what it was when `state` was said.
+        """Read from the first line, because the file was rewritten after `state` was returned.
 
-        Called before the first object; `state` tells what was read then, so that what vanished can
-        be said. If the import is interrupted, it is called with the same state again.
+        Called before the first object. `state` describes the earlier content, so that the reader can report what
+        was removed. If the import is interrupted, it is called with the same state again.
         """
         del state
 
     def changes(self, former: OlderReading) -> Iterable[Wire]:
-        """Yield each `history.compacted` that an older reader did not derive of how a rewritten file changed.
+        """Yield each `history.compacted` that an older reader did not derive from the changes of a rewritten file.
 
-        Called after `finish`, if an older reader had read the same bytes. Each pop whose items these events cover is
-        withdrawn. The same rows give the same events, also after an import that was interrupted.
+        Called after `finish`, if an older reader had read the same bytes. Pops whose items these events cover are
+        withdrawn. The same rows give the same events, also after an interrupted import.
         """
         del former
         return ()
 
 
 class GrowingKind(Kind, Protocol):
-    """A kind whose files are read on from where the last import stopped.
+    """A kind whose files are read from where the last import stopped.
 
-    Its reader's state may change its form from one version to the next: a class attribute
-    `STATE_VERSION`, 1 if there is none, is raised then, and files are read from their beginning.
+    Raise the class attribute `STATE_VERSION` (default 1) when the form of the reader's state changes. Files are then
+    read from their beginning.
 
-    The class attribute `READER_VERSION`, 1 if there is none, is raised with every change of what is derived from the
-    same bytes: then files are read from their beginning, and what is derived no longer is withdrawn (`renewal`).
-    Change no text that an event or a key of an earlier version holds: derive an event of another key instead.
+    Raise the class attribute `READER_VERSION` (default 1) with every change of what is derived from the same bytes.
+    Files are then read from their beginning, and events that are no longer derived are withdrawn (see `renewal`).
+    Never change a text that an event or a key of an earlier version contains; derive an event with another key.
 
     Attributes:
-        GROWS: `APPENDED` where the tool only ever appends to a file, `REWRITTEN` where it may write
-            it anew: then all that was read is compared before reading goes on.
+        GROWS: `APPENDED` if the tool only ever appends to a file, `REWRITTEN` if it may rewrite the file. The
+            content read before is then compared before reading continues.
     """
 
     GROWS: Grows
@@ -228,12 +226,12 @@ class GrowingKind(Kind, Protocol):
 
 
 def is_placed(kind: Kind) -> TypeGuard[PlacedKind]:
-    """Say whether files of a kind can be told by where they are."""
+    """Return whether files of a kind can be recognised by their path."""
     return hasattr(kind, "knows")
 
 
 def is_growing(kind: Kind) -> TypeGuard[GrowingKind]:
-    """Say whether the files of a kind are read on from where the last import stopped."""
+    """Return whether files of a kind are read from where the last import stopped."""
     return getattr(kind, "GROWS", None) in (APPENDED, REWRITTEN)
 
 

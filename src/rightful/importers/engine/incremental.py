@@ -1,4 +1,4 @@
-"""The import of what a file has grown by since the last one, and the memory of how far it came."""
+"""Import the new part of a growing file, and store a checkpoint of how far it was read."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class GrowingImport:
-    """One growing file on its way into the ledger.
+    """The import of one growing file.
 
     Args:
-        kind: What it is.
+        kind: Its kind.
         origin: Where it is.
         reading: Its lines, from where it is read.
-        kept: What is kept of the last import.
-        checkpoints: Where how far it was read is kept; None where it is not.
-        older: What an older reader kept of the same bytes; None where none did.
+        kept: The checkpoint of the last import.
+        checkpoints: The store of checkpoints; None to store none.
+        older: The checkpoint of an older reader of the same bytes; None if there is none.
 
     Raises:
         InvalidEventError: A file of that name cannot be read as this kind.
@@ -52,7 +52,7 @@ class GrowingImport:
         self._reader = self._prepared(origin)
 
     def _prepared(self, origin: Origin) -> GrowingReader:
-        """Return the reader as the last import left it; a new one where it does not know its own state any more."""
+        """Return a reader in the state of the last import; a new one if it cannot restore that state."""
         reader = self._kind.reader(origin)
         if self._checkpoint is None:
             return reader
@@ -70,7 +70,7 @@ class GrowingImport:
         self._checkpoint, self._reading = None, self._reading.restarted()
 
     def append_to(self, run: FileImport) -> None:
-        """Append the events of what grew, and keep how far that is."""
+        """Append the events of the new part, and store a checkpoint."""
         lines, reader = self._reading.lines, self._reader
         renewal = self._prepare_renewal(run)
         appended = kept = self._reading.begin.offset
@@ -88,7 +88,7 @@ class GrowingImport:
         self._report_span(run)
         if renewal is not None and self._older is not None:
             if run.has_internal_error or lines.offset < self._older.place.offset:
-                return  # what was not read again proves nothing; the next import does all of it
+                return  # a partial reading proves nothing; the next import repeats all of it
             run.change(reader, renewal)
             if run.has_internal_error:
                 return
@@ -107,7 +107,7 @@ class GrowingImport:
         return run.renewal
 
     def _report_span(self, run: FileImport) -> None:
-        """Say how much was read of how much, and that what was wrong before is not problem again."""
+        """Set the span that was read, and note how many problems of earlier imports are not repeated."""
         begin, end = self._reading.begin.offset, self._reading.lines.offset
         run.report.span = Span(begin, end, max(self._reading.file.size, end))
         if begin and self._checkpoint is not None and (lost := self._checkpoint.lost):
@@ -116,7 +116,7 @@ class GrowingImport:
             run.add_problem(Problem(None, f"{lost:,} {what} {BEFORE}", lost=False))
 
     def _save_checkpoint(self, run: FileImport) -> None:
-        """Keep how far the file was read, unless a mistake of ours lost some of it: a mended program reads it again."""
+        """Store how far the file was read, unless an internal error lost a part: a fixed version must read it again."""
         if self._checkpoints is None or run.has_internal_error:
             return
         try:

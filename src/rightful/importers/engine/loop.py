@@ -1,8 +1,8 @@
 """The common loop of every import: files in, events appended, problems out.
 
-Importing is repeatable: an event's id comes from what the file says, so importing again adds
-nothing and a file that has grown adds its growth. What cannot be imported is reported with its
-file and line, and never stops what stands beside it.
+Importing is repeatable: an event's id is derived from the file's content. So importing again adds nothing, and a
+file that has grown adds only its new part. Anything that cannot be imported is reported with its file and line, and
+the rest is still imported.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ STDIN = "-"
 """The path that means standard input."""
 
 Progress = Callable[[str, int, int], None]
-"""Called after each transaction with the file's path, how much of it was read, and its size; bytes."""
+"""Called after each transaction with the file's path, the bytes read and the file's size in bytes."""
 
 
 def import_paths(
@@ -92,17 +92,17 @@ def import_paths(
 
     Args:
         log: Where the events go.
-        kinds: The kinds that may come. Inside a folder a file is taken only if one of its first
-            `limits.FOREIGN_OBJECTS` objects is recognised, and is passed over otherwise, which is
-            no problem. A file that is named must be of these kinds.
+        kinds: The accepted kinds. A file in a folder is imported only if one of its first
+            `limits.FOREIGN_OBJECTS` objects is recognised; otherwise it is skipped, which is not a problem.
+            A file that the user named must be of these kinds.
         paths: Files, folders, or `-`.
-        stdin: What `-` means.
-        progress: Told how far it is.
-        checkpoints: Where the reading of growing files stopped; without it each is read from its beginning.
-        receipts: Whether the reports of kinds that answer for each record hold the receipts.
+        stdin: The stream for `-`.
+        progress: Called with the progress.
+        checkpoints: Where earlier imports of growing files stopped; without it each is read from its beginning.
+        receipts: Whether to keep the receipts in the reports of kinds that answer for each record.
 
     Raises:
-        StorageError: The ledger cannot be written. What was reported before is in it.
+        StorageError: The ledger cannot be written. Everything reported before is stored.
     """
     importing = Import(log, list(kinds), log.head(), progress, checkpoints, receipts)
     for path in paths:
@@ -110,16 +110,16 @@ def import_paths(
 
 
 class Import(NamedTuple):
-    """One import: what all its files share.
+    """One import: the settings that all its files share.
 
     Attributes:
         log: Where the events go.
-        kinds: The kinds that may come.
+        kinds: The accepted kinds.
         began: The last position when the import began.
-        progress: Told how far it is.
-        checkpoints: Where reading stopped the last time.
-        receipts: Whether receipts are kept, of kinds that answer for each record.
-        all_kinds: Returns every kind there is, to tell what a file is that is not of the kind it was named to be.
+        progress: Called with the progress.
+        checkpoints: Where earlier imports stopped.
+        receipts: Whether to keep receipts, for kinds that answer for each record.
+        all_kinds: Returns every kind, to recognise a file that is not of the kind that the user named.
     """
 
     log: Log
@@ -132,22 +132,22 @@ class Import(NamedTuple):
 
     @property
     def includes_databases(self) -> bool:
-        """Whether any of its kinds reads databases, so that they are looked for in folders."""
+        """Whether any accepted kind reads databases, so that folders are searched for them."""
         return any(reads_databases(kind) for kind in self.kinds)
 
     def reports(self, path: str, stdin: BinaryIO) -> Iterator[FileReport]:
-        """Import what stands at a path, or standard input where it is `-`."""
+        """Import a file or a folder, or standard input for `-`."""
         if path == STDIN:
             yield self.stream(Origin(path, None), stdin)
         else:
             yield from self.path(path)
 
     def path(self, path: str, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[FileReport]:
-        """Import what stands at a path: a file, or the JSON files below a folder.
+        """Import a file, or the JSON files below a folder.
 
         Args:
             path: The path, as it was named.
-            wanted: Says of each file whether it is to be imported now.
+            wanted: Returns whether a file is to be imported now.
         """
         if not os.path.isdir(path):  # noqa: PTH112 - the path is shown as it was given
             if wanted(path):
@@ -200,11 +200,11 @@ class Import(NamedTuple):
         file: OpenFile,
         tried: dict[str, tuple[Reading, Checkpoint | None]],
     ) -> FileReport:
-        """Import a file of which this program's readers have read nothing that it still begins with."""
+        """Import a file that has no checkpoint of this version that still matches its content."""
         older = self._older_checkpoints(growing, file)
         file.stream.seek(0)
         run = self._run(origin, file)
-        # of JSON lines that nobody recognises yet, a torn last one waits; elsewhere what is torn is broken
+        # an incomplete last line of a `.jsonl` file may still grow; in other files it is broken
         lines = iter(Lines(file.stream)) if origin.name.endswith(".jsonl") else objects_of(file.stream)
         found = self._kind(run, origin, lines)
         kind: Kind | None = None if found is None else found[0]
@@ -220,7 +220,7 @@ class Import(NamedTuple):
         return self._read_on(kind, origin, before, kept, older.get(kind.NAME))
 
     def _older_checkpoints(self, kinds: list[GrowingKind], file: OpenFile) -> dict[str, Checkpoint]:
-        """Return what older readers kept of a file that still begins with what they read, by the kind's name."""
+        """Return the checkpoints of older readers that still match the file, by the kind's name."""
         if self.checkpoints is None:
             return {}
         found = {kind.NAME: (kind, kept) for kind in kinds if (kept := self.checkpoints.older(kind, file.path))}
@@ -229,7 +229,7 @@ class Import(NamedTuple):
     def _withdraw_mistaken(
         self, kind: GrowingKind, origin: Origin, file: OpenFile, older: Checkpoint, run: FileImport
     ) -> None:
-        """Withdraw what an older reader derived from a file of another kind, which it mistook for its own."""
+        """Withdraw the events that an older reader derived from a file of another kind by mistake."""
         assert self.checkpoints is not None
         with suppress(InvalidEventError):
             reader, renewal = kind.reader(origin), self.checkpoints.renewal(kind, older)
@@ -237,7 +237,7 @@ class Import(NamedTuple):
             for item in lines:
                 if isinstance(item, Found):
                     renewal.take_line(item, lines.offset)
-                    with suppress(Exception):  # what it cannot read now, it derives nothing from
+                    with suppress(Exception):  # an object that it cannot read now gives no events
                         renewal.take_events([event for event in reader.events(item) if not isinstance(event, Problem)])
             run.withdraw(renewal)
             self.checkpoints.drop(kind, origin.path)
@@ -253,7 +253,7 @@ class Import(NamedTuple):
     def _kind(
         self, run: FileImport, origin: Origin, items: Iterator[Found | Problem]
     ) -> tuple[Kind, Iterator[Found | Problem]] | None:
-        """Return the kind of a file and all its items; None, with the reason in the report, where it is of none."""
+        """Return the kind of a file and all its items; None, with the reason in the report, if no kind fits."""
         if origin.is_named and len(self.kinds) == 1 and reads_databases(self.kinds[0]):
             return self.kinds[0], items  # its reader refuses what is not a database
         try:
@@ -273,7 +273,7 @@ class Import(NamedTuple):
         return found.kind, found.items
 
     def stream(self, origin: Origin, stream: BinaryIO, *, file: OpenFile | None = None) -> FileReport:
-        """Import what a stream holds, from its beginning to its end."""
+        """Import a stream from its beginning to its end."""
         run = self._run(origin, file)
         digested = Digested(stream)
         source = io.BufferedReader(digested)
@@ -306,7 +306,7 @@ class Import(NamedTuple):
         kept: Checkpoint | None,
         older: Checkpoint | None = None,
     ) -> FileReport:
-        """Import what a growing file holds behind the place up to which it was imported."""
+        """Import the part of a growing file after the place where the last import stopped."""
         run = self._run(origin, found.file)
         try:
             growth = GrowingImport(kind, origin, found, kept, self.checkpoints, older)

@@ -1,7 +1,7 @@
-"""Files of agent tools that are not imported, told by their shape so that a person learns what was passed over.
+"""Recognise files of agent tools that are not imported, so that the report can name what was skipped.
 
-The shapes are those that the tools write (background: `agent-tool-formats`). A list, and an
-object whose keys are lessons, show nothing of themselves; there the file's name tells.
+The shapes are those that the tools write (background: `agent-tool-formats`). A list, or an object whose keys are
+lessons, has no distinctive shape; such a file is recognised by its name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Shape = Callable[[Mapping[str, Any]], bool]
 
 
 def described(name: str, values: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return what a file is, with its article; None where nobody can tell.
+    """Return a description of a file, with its article; None if it is not recognised.
 
     Args:
         name: The file's own name.
@@ -24,7 +24,7 @@ def described(name: str, values: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def shape_of(value: Mapping[str, Any]) -> str | None:
-    """Return what an object is of, with its article, if it shows that it was written by a tool that is not imported."""
+    """Return a description, with its article, if the object was written by a tool that is not imported."""
     return next((what for what, fits in _SHAPES if fits(value)), None)
 
 
@@ -34,7 +34,7 @@ def _has(*keys: str) -> Shape:
 
 
 def _typed(types: str, *keys: str) -> Shape:
-    """Say of an object whether its `type` fits wholly, and whether it has one of these keys, if any are given."""
+    """Return a test: the `type` matches the pattern fully, and at least one of the keys exists, if any are given."""
     form = re.compile(types)
 
     def fits(value: Mapping[str, Any]) -> bool:
@@ -44,12 +44,12 @@ def _typed(types: str, *keys: str) -> Shape:
     return fits
 
 
-def _with_message(key: str, *beside: str) -> Shape:
-    """Return whether an object has a message with this key, and these keys."""
+def _with_message(key: str, *others: str) -> Shape:
+    """Return a test: the object has a `message` with this key, and has the other keys itself."""
 
     def fits(value: Mapping[str, Any]) -> bool:
         message = value.get("message")
-        return isinstance(message, dict) and key in message and value.keys() >= set(beside)
+        return isinstance(message, dict) and key in message and value.keys() >= set(others)
 
     return fits
 

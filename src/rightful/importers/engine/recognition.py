@@ -1,7 +1,7 @@
-"""Which kind a file is of: that of its first object that only one tool writes, however late it comes.
+"""Recognise the kind of a file by its first object that only one tool writes, however late that object comes.
 
-A kind recognises an object only by what no other tool writes (`Kind.recognises`). A file without such an object is of
-no kind, whatever it was named to be, so that nobody else's sessions get into the ledger under a wrong name.
+A kind recognises an object only by fields that no other tool writes (`Kind.recognises`). A file without such an object
+has no kind, even if the user named one, so that sessions of another tool cannot enter the ledger under a wrong name.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from rightful.importers.engine.formats import Kind, Origin
 
 ONLY = "only its first"
-"""How the sentence begins that the rest of a file was not read."""
+"""Prefix of the note that the rest of a file was not examined."""
 
-_BUFFERED = 32  # objects that are kept until one is recognised; of later ones only a problem is kept
+_BUFFERED = 32  # objects buffered until one is recognised; a later object is replaced by a problem
 
 
 class Recognition(NamedTuple):
-    """What the beginning of a file showed.
+    """The result of examining the beginning of a file.
 
     Attributes:
-        kind: The kind of the file; None where no object proves one.
-        items: All items of the file, those that were looked at included.
-        refusal: Why a file is not of the kind that it was named to be, where that is known.
+        kind: The kind of the file; None if no object proves one.
+        items: All items of the file, including those that were examined.
+        refusal: Why the file is not of the kind that the user named, if known.
     """
 
     kind: Kind | None
@@ -41,16 +41,16 @@ class Recognition(NamedTuple):
 def recognise(
     kinds: list[Kind], origin: Origin, items: Iterator[Found | Problem], others: Callable[[], Iterable[Kind]]
 ) -> Recognition:
-    """Return the kind of the file's place, or of the first object that proves one.
+    """Return the kind that the file's path shows, or the kind of the first object that proves one.
 
-    The search ends at the first object that another kind, or a tool that this version does not import, proves its own.
-    An object beyond the first few is kept as a problem only, so that the file is never in memory.
+    The search ends at the first object of another kind, or of a tool that this version does not import.
+    An object beyond the first few is replaced by a problem, so that the file is never held in memory.
 
     Args:
-        kinds: The kinds that may come.
-        origin: Where the file is; its place may show its kind.
-        items: What it holds.
-        others: Returns all kinds; called for each object of a file that was named to be of one kind and is not yet.
+        kinds: The accepted kinds.
+        origin: Where the file is; its path may show its kind.
+        items: The objects and problems of the file.
+        others: Returns all kinds. Called for each object of a file for which the user named one kind, until one fits.
     """
     for kind in kinds:
         if is_placed(kind) and kind.knows(origin.path):
@@ -76,7 +76,7 @@ def recognise(
 
 
 def _is_emptied(head: list[Found | Problem]) -> bool:
-    """Return whether a file is empty or holds one torn line only, as while its tool writes it over."""
+    """Return whether a file is empty or has only one incomplete line, as while its tool rewrites it."""
     return len(head) <= 1 and all(isinstance(item, Problem) for item in head)
 
 
@@ -95,6 +95,6 @@ def kinds_text(kinds: list[Kind]) -> str:
 
 
 def mismatch_text(found: Found, kinds: list[Kind]) -> str:
-    """Return why an object is of none of these kinds."""
+    """Return the text that says that an object is of none of these kinds."""
     keys = ", ".join(f"`{key[:32]}`" for key in islice(found.value, 5)) or "no keys"
     return f"an object with {keys} is not of {kinds_text(kinds)}"

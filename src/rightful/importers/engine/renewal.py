@@ -1,25 +1,25 @@
-"""What a newer reader does to a ledger that an older one filled: it withdraws what it no longer derives.
+"""Withdraw events that an older reader derived from a file and the current reader does not.
 
-Each kind declares the version of its reader (`READER_VERSION`, 1 if there is none) and raises it with every change of
-what is derived from the same bytes. A checkpoint carries the version. Where an older reader stopped, a newer one reads
-the file from its beginning, and then withdraws (`event.withdrawn`, by the producer of the event) what is in the ledger
-and was not derived, if this source proves that the older reader derived it from here:
+Each kind declares the version of its reader (`READER_VERSION`, default 1) and raises it with every change of what is
+derived from the same bytes. A checkpoint contains the version. If an older reader wrote it, the current reader reads
+the file from its beginning. Then it withdraws (`event.withdrawn`, by the producer of the event) the stored events that
+it did not derive, if this file proves that the older reader derived them from it:
 
-- the file still begins with the bytes that the older reader read (a rewritten or rotated file proves nothing, nor does
-  one that vanished);
-- the event is of a session that this file speaks of, was in the ledger when the older checkpoint was written, and its
-  time is that of a line which the older reader had read; so it is not of another file of that session;
-- no other file derives it that this version has read: a checkpoint keeps the positions of what its file derives.
+- the file still begins with the bytes that the older reader read (a rewritten, rotated or missing file proves
+  nothing);
+- the event belongs to a session of this file, was in the ledger when the older checkpoint was written, and its time
+  is the time of a line that the older reader had read; so it does not come from another file of that session;
+- no other file that this version has read derives it: checkpoints contain the positions of the derived events.
 
-What is withdrawn and derived again later, by another file or by a yet newer reader, comes back: its withdrawal is
-withdrawn. A reader that reads a file which a newer one has read undoes nothing.
+If a withdrawn event is derived again later, by another file or an even newer reader, its withdrawal is withdrawn. A
+reader that reads a file after a newer one withdraws nothing.
 
-What vanished from a rewritten file is not in its bytes any more, so `history.popped` of such a file stays, with one
-exception: the newer reader derives another change from the same evidence (`GrowingReader.changes`), such as a
-compaction. That change covers what was popped, and the pop is withdrawn.
+Messages that were removed from a rewritten file are no longer in its bytes, so `history.popped` of such a file stays.
+The exception: the newer reader derives another change from the same evidence (`GrowingReader.changes`), such as a
+compaction. That change covers the popped items, and the pop is withdrawn.
 
-The older checkpoint is replaced only when all this is in the ledger. So an import that is killed does it again, with
-the same ids, and so does a second process at the same time.
+The older checkpoint is replaced only after all this is in the ledger. So an import that is killed is repeated with
+the same ids, and a second process at the same time writes the same events.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
 
 _BITS = 8
 _NAMES_OTHERS = frozenset({WITHDRAWAL, "session.linked", "session.unlinked"})
-"""The types by which a file names a session of which another file may be the source."""
+"""The event types that may refer to a session of another file."""
 
 _POPPED, _COMPACTED = "history.popped", "history.compacted"
 _OF_FORMER_BYTES = frozenset({_POPPED, WITHDRAWAL})
-"""The types that a reader of a rewritten file derives from what the file held before."""
+"""The types that a reader derives from the earlier content of a rewritten file."""
 
 
 class Derived:
-    """What files of one kind derive, as this version reads them, and what is withdrawn of that.
+    """The events that files of one kind derive in this version, and the withdrawals of such events.
 
     Args:
         log: The ledger's log.
-        kept: Returns the positions that other files derive, as their checkpoints keep them: ranges, both ends in it.
+        kept: Returns the positions of events of other files, from their checkpoints, as inclusive ranges.
     """
 
     def __init__(self, log: Log, kept: Callable[[], Iterable[tuple[int, int]]]) -> None:
@@ -70,7 +70,7 @@ class Derived:
         self._withdrawn: dict[str, dict[str, list[tuple[Envelope, Withdrawal]]]] = {}
 
     def take(self, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
-        """Note which events were derived; return what puts those in force again that a reader withdrew."""
+        """Record which events were derived; return events that restore those that a reader withdrew."""
         again: list[Wire] = []
         for event, receipt in zip(events, receipts, strict=True):
             if receipt.position is None:
@@ -98,7 +98,7 @@ class Derived:
         return byte < len(self._positions) and bool(self._positions[byte] >> position % _BITS & 1)
 
     def withdrawn(self, session: str) -> dict[str, list[tuple[Envelope, Withdrawal]]]:
-        """Return the withdrawals in force that readers wrote of a session's events, by the id of the event."""
+        """Return the effective withdrawals by readers of a session's events, by the id of the event."""
         known = self._withdrawn.get(session)
         if known is None:
             known = self._withdrawn[session] = {}
@@ -110,22 +110,22 @@ class Derived:
         return known
 
     def forget(self, session: str) -> None:
-        """Read the withdrawals of a session again when they are asked for: there are more now."""
+        """Drop the cached withdrawals of a session after more were written."""
         self._withdrawn.pop(session, None)
 
 
 class Ranges:
-    """Positions that one file derives, as ranges that are few: what an import appends stands together.
+    """The positions of one file's events, as few inclusive ranges: an import appends them next to each other.
 
     Args:
-        ranges: Those known before; both ends are in it.
+        ranges: The ranges known before.
     """
 
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
         self._ranges = [(first, last) for first, last in ranges]
 
     def take(self, receipts: Iterable[Receipt]) -> None:
-        """Take the positions of the events of some receipts."""
+        """Add the positions of some receipts."""
         for receipt in receipts:
             position = receipt.first or receipt.position
             if position is None:
@@ -139,7 +139,7 @@ class Ranges:
                 self._ranges = self.kept()
 
     def kept(self) -> list[tuple[int, int]]:
-        """Return the ranges sorted; of too many those closest to each other become one, which withdraws less."""
+        """Return the sorted ranges. Beyond the limit the closest are merged, so that fewer events are withdrawn."""
         found: list[tuple[int, int]] = []
         for first, last in sorted(self._ranges):
             if found and first <= found[-1][1] + 1:
@@ -208,7 +208,7 @@ class Renewal:
                 self._times.append(at_us)
 
     def take_events(self, events: Sequence[Wire]) -> None:
-        """Note which sessions the file is a source of."""
+        """Record the sessions of the file."""
         self._sources.update(
             (event["session"], event["producer"])
             for event in events
@@ -216,7 +216,7 @@ class Renewal:
         )
 
     def changes(self, reader: GrowingReader) -> Iterator[Wire]:
-        """Yield what the newer reader derives of how a rewritten file changed before the older one read it.
+        """Yield the events that the newer reader derives from changes before the older reader's import.
 
         Args:
             reader: The newer reader, which has read the whole file.
@@ -230,7 +230,7 @@ class Renewal:
                 yield event
 
     def _former(self, session: str, producer: str) -> OlderReading:
-        """Return what the older reader appended of a session; a pop that was undone, or is derived, is left out."""
+        """Return the older reader's events of a session, without pops that were undone or are still derived."""
         undone = {found.of for _, found in withdrawals(self._log, session) if found.reader is None}
         positions: dict[str, int] = {}
         popped: list[str] = []
@@ -249,7 +249,7 @@ class Renewal:
         return OlderReading(self._older, positions, frozenset(popped))
 
     def events(self) -> Iterator[Wire]:
-        """Yield the withdrawals of what the older reader derived from this file and nothing derives now."""
+        """Yield withdrawals of the events that the older reader derived from this file and no reader derives now."""
         yield from self._outdated_pops()
         for session, producer in sorted(self._sources):
             found = self._outdated(session, producer)
@@ -265,7 +265,7 @@ class Renewal:
             self._derived.forget(session)
 
     def _outdated_pops(self) -> Iterator[Wire]:
-        """Yield the withdrawals of the pops whose items a change of the newer reader covers."""
+        """Yield withdrawals of the pops whose items are covered by a change of the newer reader."""
         for envelope, items in self._pops:
             if not all(item in self._covers for item in items) or envelope.session is None:
                 continue
@@ -279,7 +279,7 @@ class Renewal:
         return Counter((past.of, past.revision) for _, past in found if past.reader is not None)
 
     def _outdated(self, session: str, producer: str) -> list[Envelope]:
-        """Return the rows of which no event is derived any more."""
+        """Return the envelopes of rows that are no longer derived."""
         vanished = self._vanished(session, producer)
         return [
             row.envelope
@@ -295,9 +295,9 @@ class Renewal:
         ]
 
     def _vanished(self, session: str, producer: str) -> set[str]:
-        """Return the items that the older reader found missing from a rewritten file: they are of its former bytes.
+        """Return the items that the older reader found missing from a rewritten file: they come from its earlier bytes.
 
-        An edit keeps a message's time, so a line of that time does not prove that the older reader read it there.
+        An edit keeps a message's time, so a line with that time does not prove that the older reader read it there.
         """
         found = set(self._covers)
         if _POPPED not in self._kept_types:
@@ -318,7 +318,7 @@ class Renewal:
         return place < len(self._times) and self._times[place] == at_us
 
     def _instead(self, session: str, producer: str, at_us: set[int]) -> dict[int, list[str]]:
-        """Return the ids of what the newer reader added at some times, in the order of the file."""
+        """Return the ids of events that the newer reader added at these times, in the order of the file."""
         added: dict[int, list[str]] = {}
         for page in self._log.of_session(session, None, self._head):
             for row in page:

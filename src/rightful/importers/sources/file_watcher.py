@@ -1,7 +1,7 @@
-"""What tells a watch that files change: the library watchfiles, on threads of its own.
+"""Report file changes with the library watchfiles, on its own threads.
 
-Folders are watched with all below them. A file is watched by its folder, since a file that is
-replaced is another one, and a missing one has nothing else to be seen by.
+Folders are watched recursively. A file is watched through its folder, since a replaced file is another inode, and a
+missing file cannot be watched itself.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ MISSING = (
     "--watch needs the package watchfiles, which is not installed; nothing was imported. "
     "Install it with: pip install '/path/to/the/clone[watch]'"
 )
-"""What is said where the extra is not installed."""
+"""The error if the extra is not installed."""
 
 _DEBOUNCE_MS, _STEP_MS = 800, 50
-_WAKE_MS = 250  # how often a thread looks whether it is to end
+_WAKE_MS = 250  # how often a thread checks whether to end
 
 
 class Watcher:
-    """Collects what changes below paths until it is ended."""
+    """Collects changes below paths until it is ended."""
 
     def __init__(self) -> None:
         self._found: queue.SimpleQueue[set[str] | None] = queue.SimpleQueue()
@@ -33,7 +33,7 @@ class Watcher:
         self.failures: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def wait(self, timeout_s: float) -> set[str] | None:
-        """Return what changed, as `Changes.wait`."""
+        """Return the changed paths, as `Changes.wait`."""
         if self._over.is_set():
             return None
         try:
@@ -53,13 +53,13 @@ class Watcher:
 
     @contextmanager
     def watching(self, paths: Iterable[str]) -> Iterator[None]:
-        """Watch paths in this block; what changes from its first statement on is told.
+        """Watch paths in this block; every change from its first statement on is reported.
 
         Raises:
             UsageError: The library is not installed.
         """
         try:
-            import watchfiles  # noqa: F401 - asked for before threads need it
+            import watchfiles  # noqa: F401 - fail here and not in a thread
         except ImportError:
             raise UsageError(MISSING) from None
         real = [Path(path).resolve() for path in paths]
@@ -78,7 +78,7 @@ class Watcher:
                 thread.join()
 
     def add_changes(self, paths: set[str]) -> None:
-        """Take what changed."""
+        """Add changed paths."""
         self._found.put(paths)
 
     @property
@@ -91,7 +91,7 @@ class _Thread(threading.Thread):
     """Watches some folders.
 
     Attributes:
-        ready: Set once it sees what changes, or cannot.
+        ready: Set once it watches the folders, or failed to.
     """
 
     def __init__(self, watcher: Watcher, paths: set[str], *, recursive: bool) -> None:
@@ -100,7 +100,7 @@ class _Thread(threading.Thread):
         self.ready = threading.Event()
 
     def run(self) -> None:
-        """Tell what changes until the watch is ended; where it cannot be told, say why."""
+        """Report changes until the watch is ended; report the reason if that fails."""
         import watchfiles
 
         try:
@@ -117,8 +117,8 @@ class _Thread(threading.Thread):
             ):
                 if found := {path for kind, path in changes if kind != watchfiles.Change.deleted}:
                     self._watcher.add_changes(found)
-                self.ready.set()  # the first turn shows that the folders are watched
-        except BaseException as error:  # noqa: BLE001 - whatever the system or the library says, looks go on without it
+                self.ready.set()  # the first iteration shows that the folders are watched
+        except BaseException as error:  # noqa: BLE001 - scans continue without it, whatever the failure
             self._watcher.failures.put(f"{type(error).__name__}: {error}")
         finally:
             self.ready.set()

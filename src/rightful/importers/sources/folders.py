@@ -1,6 +1,6 @@
-"""Which files of a folder are looked at.
+"""Find the files of a folder to import.
 
-A path that was named is followed through symbolic links; inside a folder links are not followed.
+Symbolic links are followed for a path that the user named, and are not followed inside a folder.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from rightful.importers.sources import sqlite_databases
 from rightful.importers.sources.text_files import COMPRESSED, Problem
 
 SUFFIXES = (".json", ".jsonl")
-"""What a folder is searched for; a file that is named may be called anything."""
+"""Suffixes of the files that are searched for in a folder; a file that the user names may have any name."""
 
-_LOG = ("cc-session-", ".log")  # how names begin and end that runners give to the stream logs of Claude Code
+_LOG = ("cc-session-", ".log")  # prefix and suffix of the stream logs of Claude Code that runners write
 
-_MAIN = "conversation.jsonl"  # gptme's own transcript, beside which its event log and its checkpoints stand
+_MAIN = "conversation.jsonl"  # gptme's transcript; its event log and its checkpoints are in the same folder
 _CONFIG = "config.toml"  # read with gptme's transcript
 
-_PACKED = ".jsonl.zst"  # how Codex names a rollout that it has compressed (codex-rs/rollout/src/compression.rs)
+_PACKED = ".jsonl.zst"  # suffix of a rollout that Codex compressed (codex-rs/rollout/src/compression.rs)
 
 _OTHERS = {".git": "git's own files", "node_modules": "third-party packages"}
 _LEDGER = frozenset({"ledger.lock", "store"})
@@ -36,19 +36,19 @@ def walk(
     others: Counter[str] | None = None,
     databases: bool = False,
 ) -> Iterator[str | tuple[str, Problem]]:
-    """Yield the JSON files and stream logs below a folder in order, and what was passed over.
+    """Yield the JSON files and stream logs below a folder in order, and the skipped entries.
 
-    The order is that of their names, but a tool's own transcript comes before what tells of the same session:
-    stream logs come last of all, and gptme's conversation before what stands beside and below it. What has no
-    index stands in a transcript as it was recorded, so that is the order in which it is read.
+    Files are ordered by name, but a tool's own transcript comes before other files of the same session: stream logs
+    come last, and gptme's conversation comes before the files next to it and below it. Records without an index are
+    ordered by position in a transcript, so they must be read in this order.
 
     Links are not followed, so there are no loops and nothing outside the folder is read.
 
     Args:
         folder: Where to begin.
-        limit: How many entries are looked at.
-        others: Counts the files that are not looked at, by the suffix of their names.
-        databases: Whether databases are looked for too.
+        limit: The largest number of entries to examine.
+        others: Counts the files that are not opened, by the suffix of their names.
+        databases: Whether to search for databases too.
 
     Yields:
         A file's path, or a path and why it was not read.
@@ -65,7 +65,7 @@ def walk(
 def _walked(
     folder: str, limit: int, others: Counter[str] | None, *, databases: bool
 ) -> Iterator[str | tuple[str, Problem]]:
-    """Yield what `walk` does, the logs where they stand."""
+    """Yield the same as `walk`, with the logs in the order of their names."""
     seen = 0
     waiting = [folder]
     while waiting:
@@ -97,25 +97,25 @@ def _walked(
 
 
 def order_of(path: str) -> tuple[bool, str, bool, str]:
-    """Return by what files that changed at once are ordered, as in a walk."""
+    """Return the sort key that orders changed files as `walk` does."""
     folder, _, name = path.rpartition("/")
     return name.endswith(_LOG[1]), folder, name != _MAIN, name
 
 
 def is_looked_at(name: str, *, databases: bool = False) -> bool:
-    """Say whether a file of a folder is looked at, by its name."""
+    """Return whether a file of a folder is opened, by its name."""
     if databases and name.endswith(sqlite_databases.SUFFIXES):
         return True
     return name.endswith(SUFFIXES) or (name.startswith(_LOG[0]) and name.endswith(_LOG[1]))
 
 
 def would_walk(folder: str, path: str, *, databases: bool = False) -> bool:
-    """Say whether `walk` would yield this file of the folder, or look into this folder in it.
+    """Return whether `walk` would yield this file of the folder, or search this folder in it.
 
     Args:
         folder: Where the walk would begin.
-        path: What stands somewhere below it.
-        databases: Whether `walk` looks for databases too.
+        path: A path somewhere below it.
+        databases: Whether `walk` searches for databases too.
     """
     own, root = Path(path), Path(folder)
     if root not in own.parents:

@@ -1,12 +1,12 @@
-"""Files that grow: read from a place in them on, one line at a time, as far as they are whole.
+"""Read growing files from a place on, line by line, as far as they are complete.
 
-A tool appends to its transcript while we read it, so the last line may be torn, or end without a
-newline. What of it is a whole JSON object is read, and what is written behind it later, on the same
-line, is read then. What is torn waits, which is no problem. Reading every prefix of a file in turn,
-each from where the last reading stopped, yields the objects of reading it once.
+A tool appends to its transcript while it is read, so the last line may be incomplete, or end without a newline. A
+complete JSON object on it is read; what is written after it on the same line is read by the next import. An
+incomplete object waits, which is not a problem. Reading a file in several steps, each from where the last one
+stopped, yields the same objects as reading it once.
 
-Only a newline byte ends a line, and a line is never held beyond the limit. What a line says is read
-with msgspec where that is certain to say the same as `content.parse_json`, and by that otherwise.
+Only a newline byte ends a line, and no more of a line than the limit is held in memory. A line is parsed with msgspec
+if the result is certain to equal that of `content.parse_json`, and with that function otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rightful import content, limits
 from rightful.importers.sources.text_files import Found, OpenFile, Problem, leading, of_line, opened
 
 WAITS = "the last line is incomplete or still being written; the next import reads it"
-"""What is said of a last line that is not whole."""
+"""The note on an incomplete last line."""
 
 _CHUNK = 1 << 20
 _decode = msgspec.json.Decoder().decode
@@ -29,19 +29,19 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Readable(Protocol):
-    """Bytes that come one after the other."""
+    """A stream of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """Return at most so many bytes, and none at the end."""
+        """Return at most `size` bytes; none at the end."""
 
 
 class Place(msgspec.Struct, frozen=True):
     """A place in a file.
 
     Attributes:
-        offset: How many bytes stand before it.
+        offset: The number of bytes before it.
         line: The line that it is in, from 1.
-        start: Where that line begins; less than `offset` in the midst of a line. Bytes.
+        start: The offset at which that line begins; less than `offset` in the middle of a line.
     """
 
     offset: int = 0
@@ -50,13 +50,13 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Lines:
-    """The objects of a file that grows, and its problems, from a place on.
+    """The objects and problems of a growing file, from a place on.
 
     Args:
-        stream: The file's bytes, standing at that place.
+        stream: The file's bytes, positioned at that place.
         place: The place.
-        limit: The longest line that is read; bytes. Of a longer one the whole objects within the
-            limit are taken, and the rest is a problem.
+        limit: The longest line that is read; bytes. Of a longer line the complete objects within the limit are
+            read, and the rest is a problem.
 
     Attributes:
         limit: The longest line that is read; bytes.
@@ -71,23 +71,23 @@ class Lines:
 
     @property
     def offset(self) -> int:
-        """How much of the file is behind what was yielded; bytes."""
+        """The offset after the object that was yielded last; bytes."""
         return self._offset
 
     @property
     def place(self) -> Place | None:
-        """Behind all that was yielded so far; None while a line has more to yield."""
+        """The place after everything yielded so far; None while a line has more to yield."""
         return Place(self._offset, self._line, self._start) if self._settled else None
 
     def __iter__(self) -> Iterator[Found | Problem]:
-        """Yield objects and problems; `place` is behind what was yielded last."""
+        """Yield objects and problems; `place` is after the one yielded last."""
         try:
             yield from self._items()
         except OSError as error:
             yield Problem(self._line, f"could not be read: {error.strerror}")
 
     def _items(self) -> Iterator[Found | Problem]:
-        open_line, over = b"", 0  # `over`: bytes of it beyond the limit, which are not kept
+        open_line, over = b"", 0  # `over`: number of its bytes beyond the limit, which are dropped
         while chunk := self._stream.read(_CHUNK):
             lines = chunk.split(b"\n")
             tail = lines.pop()
@@ -102,7 +102,7 @@ class Lines:
             yield from self._of_open(open_line, over)
 
     def _kept(self, begun: bytes, more: bytes, over: int) -> tuple[bytes, int]:
-        """Return as much of a line as is within the limit, and how many bytes are beyond it."""
+        """Return the part of a line within the limit, and the number of bytes beyond it."""
         length = len(begun) + len(more) + over
         room = max(self.limit - (self._offset - self._start), 0)
         return (begun if over else (begun + more)[:room]), max(length - room, 0)
@@ -137,11 +137,11 @@ class Lines:
 
 
 def is_settled(path: Path, mtime_us: int | None) -> bool:
-    """Say whether a file is whole, and is what it was when it was opened.
+    """Return whether a file ends with a complete line and has not changed since it was opened.
 
     Args:
         path: The file.
-        mtime_us: When it was last written, as it was opened; microseconds since 1970.
+        mtime_us: Its modification time when it was opened; microseconds since 1970.
     """
     try:
         with opened(str(path)) as file:
@@ -151,16 +151,16 @@ def is_settled(path: Path, mtime_us: int | None) -> bool:
 
 
 def is_whole(file: OpenFile) -> bool:
-    """Say whether an open file ends with a whole line; its stream stands at its end then."""
+    """Return whether an open file ends with a complete line; moves its stream to the end."""
     file.stream.seek(max(file.size - 1, 0))
     return file.stream.read() == b"\n"
 
 
 def _certain(line: bytes) -> dict[str, object] | None:
-    """Return the object of a line where msgspec surely reads what `content.parse_json` would.
+    """Return the object of a line if msgspec certainly reads the same as `content.parse_json`; else None.
 
-    They differ in a key that stands twice alone, which msgspec does not see. A line that comes out
-    as it went in has none.
+    They differ only in duplicate keys, which msgspec does not detect. A line that msgspec encodes back to the same
+    bytes has none.
     """
     if content.has_too_many_values(line):
         return None

@@ -1,4 +1,4 @@
-"""Folders that no other user can write to: for checkpoints, spools and whatever else is read back and trusted."""
+"""Folders that no other user can write to: for checkpoints, spools and other files that are read back and trusted."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""SQLite databases of other programs, read as they are at one moment; never written, and never waited for by them.
+"""Read a consistent snapshot of SQLite databases of other programs, without writing to them or blocking them.
 
-A database is copied first, to a temporary database of SQLite's that no folder ever names, and the copy is read: so no
-lock is held while the ledger is written, nothing is made beside it, and whoever is killed leaves no copy behind. How
-it is copied depends on what stands there:
+A database is first copied to an anonymous temporary database of SQLite, and the copy is read. So no lock is held while
+the ledger is written, no file is created next to the database, and a killed import leaves no copy. How it is copied
+depends on the files next to it:
 
-- A rollback journal, or a `-wal` with its `-shm`: somebody may be writing now. The copy is made by SQLite
-  (its backup API) in one read transaction of a connection that is opened for reading only.
-- No `-shm`: nobody has it open in WAL mode. A read-only connection would have to make one (and would fail in a
-  folder that cannot be written), so it is read as a file that nobody changes; if anybody did, it is begun again.
-- But a `-wal` that a killed program left behind has committed rows, and a journal so left must be rolled back, which
-  only a writer can. Then the files are copied as they are to a private temporary folder, for SQLite to mend there.
+- A rollback journal, or a `-wal` with its `-shm`: another program may be writing. SQLite makes the copy
+  (its backup API) in one read transaction of a read-only connection.
+- No `-shm`: no program has it open in WAL mode. A read-only connection would have to create one (and would fail in a
+  read-only folder), so the database is opened as immutable; if it changed meanwhile, the copy is repeated.
+- But a `-wal` of a killed program has committed rows, and a hot journal must be rolled back, which only a writer can
+  do. Then the files are copied unchanged to a private temporary folder, where SQLite recovers them.
 
 (sqlite.org: `wal.html` "Read-Only Databases", `backup.html`, `lockingv3.html` "Hot Journals", `inmemorydb.html`.)
 """
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 HEADER = b"SQLite format 3\x00"
-"""How a database begins."""
+"""The first bytes of a database."""
 
 SUFFIXES = (".db", ".sqlite", ".sqlite3", ".db3")
-"""How the names of databases end that are looked for in a folder; one that is named may be called anything."""
+"""Suffixes of the databases that are searched for in a folder; one that the user names may have any name."""
 
 WAL = "-wal"
-"""How the name of the file ends that has the newest rows of a database in WAL mode."""
+"""Suffix of the file with the newest rows of a database in WAL mode."""
 
 _SHM, _JOURNAL = "-shm", "-journal"
-_VERSIONS, _WAL_MODE = slice(18, 20), 2  # of the header: how it is written and read
+_VERSIONS, _WAL_MODE = slice(18, 20), 2  # in the header: write and read version
 _TRIES = 5
 _NO_SPACE = "there is no space for a copy in the temporary folder (TMPDIR); nothing was imported from it"
 
@@ -58,16 +58,17 @@ class _Facts(NamedTuple):
 
 @contextmanager
 def peeked(path: str) -> Iterator[Connection | None]:
-    """Open a database without a copy, to see of what kind it is: it may be of any size and of any program.
+    """Open a database without a copy, to recognise its kind: it may be large, and of any program.
 
-    It is not waited for, and without a log no lock is asked for, since only the names of its tables are read. Texts
-    come as bytes. None is given where they cannot be seen so, or there are none yet: then a copy tells.
+    It never waits for a lock, and without a `-wal` file it acquires none, since only the table names are read. Texts
+    are returned as bytes. Yields None if the table names cannot be read this way, or if there are no tables yet; the
+    kind must then be read from a copy.
 
     Args:
-        path: The database. It is not changed, and nothing is made beside it.
+        path: The database. It is not changed, and no file is created next to it.
 
     Raises:
-        InvalidEventError: A file beside it is none.
+        InvalidEventError: A file that belongs to it is not a regular file.
         sqlite3.DatabaseError: It is damaged, or locked.
     """
     import sqlite3
@@ -86,14 +87,14 @@ def peeked(path: str) -> Iterator[Connection | None]:
 
 @contextmanager
 def copied(path: str, *, timeout_s: float = limits.DATABASE_WAIT_S) -> Iterator[Connection]:
-    """Open a copy of a database as it is now; texts come as bytes.
+    """Open a copy of a database; texts are returned as bytes.
 
     Args:
-        path: The database. It is not changed, and nothing is made beside it.
-        timeout_s: How long to wait for a program that keeps others from reading it; seconds.
+        path: The database. It is not changed, and no file is created next to it.
+        timeout_s: How long to wait for a lock; seconds.
 
     Raises:
-        NotYetError: It is locked, or written all the time.
+        NotYetError: It is locked, or changes continuously.
         InvalidEventError: It is damaged, or there is no space for the copy.
         OSError: It cannot be read.
     """
@@ -111,10 +112,10 @@ def copied(path: str, *, timeout_s: float = limits.DATABASE_WAIT_S) -> Iterator[
 
 
 def _real(path: str) -> str:
-    """Return where a database stands, without links: beside that stand its other files.
+    """Return the real path of a database; its other files are next to that.
 
     Raises:
-        InvalidEventError: What stands there is none of SQLite's: opening a pipe would wait for ever.
+        InvalidEventError: One of these files is not a regular file: opening a pipe would block forever.
     """
     real = os.path.realpath(path)
     for part in (WAL, _SHM, _JOURNAL):
@@ -134,7 +135,7 @@ def _import_error(error: Exception) -> InvalidEventError:
 
 
 def _copy(real: str, copy: Connection, timeout_s: float) -> None:
-    """Copy a database by whichever way does no harm."""
+    """Copy a database without disturbing other programs."""
     import sqlite3
 
     for _ in range(_TRIES):
@@ -148,7 +149,7 @@ def _copy(real: str, copy: Connection, timeout_s: float) -> None:
 
 
 def _is_shared(real: str) -> bool:
-    """Say whether SQLite can read it beside others without a file that is not there."""
+    """Return whether SQLite can read it concurrently without creating a file."""
     with open(real, "rb") as stream:  # noqa: PTH123 - the path is shown as it was given
         is_wal = _WAL_MODE in stream.read(_VERSIONS.stop)[_VERSIONS]
     return not is_wal or (_exists(real, WAL) and _exists(real, _SHM))
@@ -167,17 +168,17 @@ def _facts(real: str, suffix: str = "") -> _Facts | None:
 
 
 def _back_up(source: str, copy: Connection, timeout_s: float) -> None:
-    """Let SQLite copy it, beside whoever writes it."""
+    """Copy it with SQLite's backup API, concurrently with writers."""
     import sqlite3
 
     with closing(sqlite3.connect(source, uri=True, timeout=timeout_s, isolation_level=None)) as found:
         found.execute("BEGIN")
-        found.execute("SELECT count(*) FROM sqlite_master").fetchone()  # waits for its lock; a backup waits for ever
+        found.execute("SELECT count(*) FROM sqlite_master").fetchone()  # waits with a timeout; a backup waits forever
         found.backup(copy)
 
 
 def _copy_files(real: str, copy: Connection) -> bool:
-    """Copy it as a file that nobody changes; say whether nobody did."""
+    """Copy it as an unchanging file; return whether no program changed it meanwhile."""
     import sqlite3
 
     parts = ("", WAL, _JOURNAL)
@@ -201,8 +202,8 @@ def _write(real: str, copy: Path) -> None:
     """Copy one file to the private folder.
 
     Raises:
-        FileNotFoundError: It is not there any more.
-        InvalidEventError: It cannot be read, is no regular file, or there is no space for the copy.
+        FileNotFoundError: It no longer exists.
+        InvalidEventError: It cannot be read, is not a regular file, or there is no space for the copy.
     """
     try:
         with opened(real) as file, copy.open("xb") as target:

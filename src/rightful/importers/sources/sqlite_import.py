@@ -1,4 +1,4 @@
-"""The import of SQLite databases: told by how they begin, never by their names, and by the tables that they hold."""
+"""The import of SQLite databases, which are recognised by their header and their tables, never by their names."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ PIPED = (
     "Expected a file, got a SQLite database on stdin: its newest rows may be in a separate `-wal` file; "
     "nothing was imported. Name the file"
 )
-"""What is said of a database on standard input."""
+"""The problem of a database on standard input."""
 
 NO_DATABASE = "not a SQLite database"
-"""What is said of a file of a folder that has a database's name only."""
+"""The note on a file in a folder that has a database's name but is not one."""
 
-_TRIES = 50  # copies anew when others write the same sessions meanwhile
+_TRIES = 50  # copies, if other writers keep changing the same sessions
 
 
 class Share(msgspec.Struct):
@@ -53,30 +53,30 @@ class DatabaseKind(Kind, Protocol):
     """A kind whose files are SQLite databases."""
 
     def matches(self, connection: Connection) -> bool:
-        """Say whether a database is of this kind, by the shape of its tables."""
+        """Return whether a database is of this kind, by the shape of its tables."""
 
     def import_rows(self, run: FileImport, log: Log, origin: Origin, connection: Connection, share: Share) -> None:
-        """Append what a database holds that the ledger does not.
+        """Append the rows of a database that the ledger does not have.
 
         Args:
-            run: Takes events and problems; the number of a problem is the row's id.
-            log: What stands in the ledger.
+            run: Receives events and problems; the line of a problem is the row's id.
+            log: The ledger's log.
             origin: Where the database is; its own file is not read.
             connection: A copy of it.
-            share: Takes how far it is read.
+            share: Receives the progress.
 
         Raises:
-            ConditionFailedError: Others wrote the same sessions; it is called again with a newer copy.
+            ConditionFailedError: Another writer changed the same sessions. It is called again with a newer copy.
         """
 
 
 def reads_databases(kind: Kind) -> TypeGuard[DatabaseKind]:
-    """Say whether the files of a kind are databases."""
+    """Return whether the files of a kind are databases."""
     return hasattr(kind, "import_rows")
 
 
 def is_database(stream: BinaryIO) -> bool:
-    """Say whether an open file is a SQLite database."""
+    """Return whether an open file is a SQLite database."""
     return os.pread(stream.fileno(), len(HEADER), 0) == HEADER
 
 
@@ -132,7 +132,7 @@ def _kind(kinds: Iterable[Kind], connection: Connection) -> DatabaseKind | None:
 
 
 def _foreign_at_sight(importing: Import, origin: Origin) -> FileReport | None:
-    """Return the report of a database of which can be seen, without a copy, that it is of none of the kinds."""
+    """Return the report of a database that is of none of the kinds, if that can be decided without a copy."""
     import sqlite3
 
     with suppress(sqlite3.DatabaseError), peeked(origin.path) as seen:
@@ -142,7 +142,7 @@ def _foreign_at_sight(importing: Import, origin: Origin) -> FileReport | None:
 
 
 def _foreign(importing: Import, origin: Origin, connection: Connection) -> FileReport:
-    """Return the report of a database that is of none of the kinds that may come."""
+    """Return the report of a database that is of no accepted kind."""
     if (other := _kind(importing.all_kinds(), connection)) is not None:
         what = f"this looks like a database of kind {other.NAME}"
         return _passed(origin, f"{what}; nothing was imported from it. Import it as {other.NAME}, or as auto")

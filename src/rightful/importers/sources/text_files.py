@@ -1,9 +1,9 @@
-"""Files as they are found in the wild: read line by line, never trusted, never waited for.
+"""Read JSON files of other programs line by line, without trusting them and without blocking.
 
-A line ends at a newline byte only (U+2028 inside a text is no line end). What cannot be read
-becomes a `Problem` with its line, and the lines beside it are still read. One line may hold
-several objects: gptme-sessions appends to a last line that has no newline, which glues two
-rows, and a torn last line is glued to the next row in the same way.
+A line ends only at a newline byte (U+2028 inside a text does not end a line). A line that cannot be read becomes a
+`Problem` with its number, and the other lines are still read. One line may have several objects: gptme-sessions
+appends to a last line that has no newline, which joins two rows, and a torn last line is joined to the next row in
+the same way.
 
 Only regular files are read, so a FIFO or a device never blocks.
 """
@@ -29,31 +29,30 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 NO_OBJECT = "Expected `object`, got"
-"""How the problem begins of JSON that is whole and is no object."""
+"""Prefix of the problem of valid JSON that is not an object."""
 
 COMPRESSED = "compressed with zstd: decompress it (`zstd -d`) and import the result"
-"""What is said of a file that Codex has compressed (`rollout-….jsonl.zst`)."""
+"""The problem of a file that Codex has compressed (`rollout-….jsonl.zst`)."""
 
 _CHUNK = 1 << 16
-_ZSTD = b"\x28\xb5\x2f\xfd"  # how a frame begins (RFC 8878, 3.1.1)
+_ZSTD = b"\x28\xb5\x2f\xfd"  # magic number of a frame (RFC 8878, 3.1.1)
 _BRACKETS = (b"{", b"[")
-_ROW = re.compile(rb'^\{[ \t]*"', re.MULTILINE)  # how JSON lines begin, and no line of an indented document
+_ROW = re.compile(rb'^\{[ \t]*"', re.MULTILINE)  # start of a JSON line, but of no line in an indented document
 _TORN = re.compile(r'[\w.+-]*\x00*(?=\{")')
 _GARBAGE = re.compile(
     r'[^"\[{]*(?<![:,])(?<![:,] )(?=\{")'
-)  # no inside of an object: that has a quote before it has a bracket
+)  # not the inside of an object: that has a quote before a bracket
 _SPACE = re.compile(r"[ \t\r\n\ufeff]*")
 _LITERALS = json.JSONDecoder(parse_int=str)
 
 
 class Problem(NamedTuple):
-    """What stands in a file and was not taken as it is.
+    """A problem or a note of a file.
 
     Attributes:
-        line: The line, from 1; None when it is about the file as a whole.
-        what: What is so.
-        lost: Something was not imported that should have been. False for what is worth knowing,
-            and for what is not meant for us.
+        line: The line, from 1; None if it is about the file as a whole.
+        what: The message.
+        lost: Whether something that should have been imported was not. False for notes and for skipped files.
     """
 
     line: int | None
@@ -95,10 +94,10 @@ def opened(path: str, *, follow: bool = True) -> Iterator[OpenFile]:
 
     Args:
         path: The file.
-        follow: Whether its last part may be a symbolic link.
+        follow: Whether its last component may be a symbolic link.
 
     Raises:
-        OSError: It cannot be opened, is no regular file, or is compressed.
+        OSError: It cannot be opened, is not a regular file, or is compressed.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
     with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as stream:
@@ -113,7 +112,7 @@ def opened(path: str, *, follow: bool = True) -> Iterator[OpenFile]:
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Give an error of reading a file that file's name, which only an error of opening it has."""
+    """Add the file's name to errors of reading it; only errors of opening have it."""
     try:
         yield
     except OSError as error:
@@ -122,9 +121,9 @@ def reading(path: str) -> Iterator[None]:
 
 
 def is_lines(stream: BinaryIO) -> bool:
-    """Say whether a file, open at its beginning, can be read on later from the middle: JSON lines in UTF-8.
+    """Return whether a file, open at its beginning, can later be read from the middle: JSON lines in UTF-8.
 
-    Not so is one indented document, and text in UTF-16 or UTF-32.
+    That excludes a single indented document, and text in UTF-16 or UTF-32.
     """
     head = os.pread(stream.fileno(), _CHUNK, 0)
     first, newline, _ = head.partition(b"\n")
@@ -160,7 +159,10 @@ def objects_of(stream: BinaryIO, *, limit: int = limits.EVENT_BYTES) -> Iterator
 
 
 def _of_document(data: bytes, limit: int) -> Iterable[Found | Problem] | None:
-    """Read a file that is one JSON document over several lines, if it is; a broken one is one problem."""
+    """Return the items of a file that is one JSON document over several lines; a broken one is one problem.
+
+    Return None if it has JSON lines instead.
+    """
     is_rows = _ROW.search(data) is not None
     if len(data) > limit:
         return None if is_rows else [Problem(1, f"longer than {limit} bytes; not read")]
@@ -174,7 +176,7 @@ def _of_document(data: bytes, limit: int) -> Iterable[Found | Problem] | None:
 
 
 def _lines(line: bytes, reader: io.BufferedReader, limit: int) -> Iterator[bytes]:
-    """Yield lines from the one already read on; a longer one than the limit with its first bytes only."""
+    """Yield lines, starting with the one already read; of a line beyond the limit only its first bytes."""
     while line:
         yield line
         while len(line) > limit and not line.endswith(b"\n"):
@@ -190,10 +192,10 @@ def _within(line: bytes, number: int, limit: int) -> Iterator[Found | Problem]:
 
 
 def of_line(line: bytes, number: int) -> Iterator[Found | Problem]:
-    """Yield what a whole line holds: one object, several that are glued, torn ones, or none at all.
+    """Yield the items of a complete line: one object, several joined ones, torn ones, or none.
 
     Args:
-        line: Its bytes: UTF-8, bad bytes are kept as lone surrogates.
+        line: Its bytes: UTF-8; invalid bytes become lone surrogates.
         number: Its number, from 1.
     """
     text = line.decode("utf-8", "surrogateescape").strip(" \t\r\n\ufeff")
@@ -211,7 +213,7 @@ def of_line(line: bytes, number: int) -> Iterator[Found | Problem]:
 
 
 def leading(line: bytes, number: int) -> Iterator[tuple[Found | Problem, int]]:
-    """Yield the whole objects that a line begins with, however it goes on, each with where it ends in bytes.
+    """Yield the complete objects at the start of a line, each with the byte offset of its end.
 
     Args:
         line: Its bytes, or the first of them.
@@ -243,7 +245,7 @@ def _object(value: object, line: int) -> Found | Problem:
 
 
 def _of_pieces(text: str, number: int) -> Iterator[Found | Problem]:
-    """Read a line that is not one JSON value: glued objects, torn ones, or none at all."""
+    """Yield the items of a line that is not one JSON value: joined objects, torn ones, or none."""
     pieces, rest = _values(text, 0)
     items: list[Found | Problem] = [_piece(piece, number) for piece in pieces]
     if rest is not None:
@@ -263,12 +265,12 @@ def _piece(text: str, number: int) -> Found | Problem:
 
 
 def _sentence(error: InvalidEventError) -> str:
-    """The error without the place `$`, which would say nothing about a line."""
+    """Return the error's text, without the place `$`, which says nothing about a line."""
     return error.what if error.place == "$" else str(error)
 
 
 class _Rest(NamedTuple):
-    """What of a line cannot be read: up to where the reader came, why it stopped, and whether it stood in no value."""
+    """The unreadable rest of a line: where parsing stopped, why, and whether that was outside of any value."""
 
     stop: int
     why: str
@@ -276,7 +278,7 @@ class _Rest(NamedTuple):
 
 
 def _values(text: str, at: int) -> tuple[list[str], _Rest | None]:
-    """Cut a line into the texts of its JSON values, up to what cannot be read."""
+    """Split a line into the texts of its JSON values, up to the part that cannot be parsed."""
     pieces: list[str] = []
     while at < len(text):
         try:
@@ -299,13 +301,12 @@ def _why(error: json.JSONDecodeError) -> str:
 
 
 def _behind_torn(text: str, rest: _Rest) -> list[str]:
-    """Return the objects glued behind a torn one, only where they cannot be a part of it.
+    """Return the objects joined after a torn one, but only if they cannot be a part of it.
 
-    A `{` that the grammar does not allow where it stands, or that stands in a string whose
-    closing quote is really the first quote of the next object, begins a new object. So does one
-    behind NULs, which a file system leaves where the power failed, or behind other garbage that
-    stands where a line or an object begins. All that follows must be whole objects, or nothing is
-    taken.
+    A `{` starts a new object if the grammar does not allow it there, or if it is in a string whose closing quote is
+    really the first quote of the next object. So does a `{` after NULs, which a file system leaves after a power
+    failure, or after other garbage at the start of a line or an object. Everything that follows must be complete
+    objects; otherwise nothing is returned.
     """
     if text[rest.stop - 2 : rest.stop] == '{"':
         start = rest.stop - 2
@@ -318,7 +319,7 @@ def _behind_torn(text: str, rest: _Rest) -> list[str]:
 
 
 def _as_utf8(stream: BinaryIO) -> io.BufferedReader:
-    """Return a stream's text as UTF-8 without byte order mark, whichever UTF it is in."""
+    """Return a stream's text as UTF-8 without byte order mark, whichever UTF encoding it has."""
     head = stream.read(4)
     if head.startswith(codecs.BOM_UTF8):
         return io.BufferedReader(_Source(stream, head[3:]), _CHUNK)
@@ -352,7 +353,7 @@ def _wide(head: bytes) -> str | None:
 
 
 class _Source(io.RawIOBase):
-    """A stream with bytes put back before it, decoded and encoded as UTF-8 where need be."""
+    """A stream preceded by bytes that were already read, converted to UTF-8 if needed."""
 
     def __init__(self, stream: BinaryIO, head: bytes, decoder: codecs.IncrementalDecoder | None = None) -> None:
         self._stream = stream
@@ -360,11 +361,11 @@ class _Source(io.RawIOBase):
         self._decoder = decoder
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fill the buffer with what comes next; 0 at the end."""
+        """Fill the buffer with the next bytes; return their number, 0 at the end."""
         space = memoryview(buffer).cast("B")
         ended = False
         while not self._head and not ended:
@@ -378,10 +379,10 @@ class _Source(io.RawIOBase):
 
 
 class Digested(io.RawIOBase):
-    """A stream that takes the digest of what is read from it, so that nothing is read twice.
+    """A stream that computes the digest of the bytes read from it, so that nothing is read twice.
 
     Args:
-        stream: What is read.
+        stream: The underlying stream.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -389,11 +390,11 @@ class Digested(io.RawIOBase):
         self._sha256 = hashlib.sha256()
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fill the buffer with what comes next; 0 at the end."""
+        """Fill the buffer with the next bytes; return their number, 0 at the end."""
         space = memoryview(buffer).cast("B")
         chunk = self._stream.read(len(space))
         self._sha256.update(chunk)

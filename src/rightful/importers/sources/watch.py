@@ -1,9 +1,9 @@
-"""Following files and folders: first all that is there is imported, then what changes.
+"""Watch files and folders: first import everything that exists, then what changes.
 
-What changes is told by a watcher (`watcher.py`), and now and then everything is looked at, since a
-watcher may miss something: a full queue of the system, a network file system, a folder that was made
-and filled at once. A file whose device, inode, size and time are those of its last import is not read
-again then. Nothing that is wrong with one file ends it.
+A watcher (`file_watcher`) reports changes. In addition, everything is scanned at intervals, since a watcher may miss
+a change: a full queue of the system, a network file system, a folder that was created and filled at once. A scan does
+not read a file whose device, inode, size and time are those of its last import. A problem with one file never ends
+the watch.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from rightful.importers.sources.sqlite_databases import WAL
 from rightful.importers.sources.text_files import Problem
 
 Clock = Callable[[], float]
-"""Tells the time that passes; seconds from any beginning."""
+"""Returns a monotonic time; seconds from any start."""
 
 
 class Changes(Protocol):
-    """Tells what changes below paths."""
+    """Reports changes below paths."""
 
     @property
     def ended(self) -> bool:
         """Whether the watch was ended."""
 
     def wait(self, timeout_s: float) -> set[str] | None:
-        """Return the paths that changed, empty when the time is over; None once the watch was ended."""
+        """Return the paths that changed, empty after the timeout; None once the watch was ended."""
 
 
 class _Facts(NamedTuple):
-    """What a file shows of itself without being read."""
+    """The metadata of a file, to detect changes without reading it."""
 
     device: int
     inode: int
     size: int
     mtime_ns: int
     log: tuple[int, int] | None = None
-    """Size and time of the file that has the newest rows of a database; None where there is none."""
+    """Size and time of a database's `-wal` file; None if there is none."""
 
 
 class Watch:
@@ -54,10 +54,10 @@ class Watch:
     Args:
         importing: The import that its files belong to.
         paths: Files and folders, as they were named.
-        changes: Tells what changes there, and when it is to end.
+        changes: Reports the changes, and when to end.
 
     Attributes:
-        waiting: What is tried again, since others held the ledger; absolute paths.
+        waiting: Absolute paths to retry, because another process had locked the ledger.
     """
 
     def __init__(self, importing: Import, paths: Iterable[str], changes: Changes) -> None:
@@ -69,7 +69,7 @@ class Watch:
         self.waiting: set[str] = set()
 
     def follow(self, clock: Clock = time.monotonic) -> Iterator[FileReport]:
-        """Yield a report of each file that is there, then of each that brought something, until the watch is ended."""
+        """Yield a report of each existing file, then of each file with something new, until the watch is ended."""
         yield from self.scan()
         looked = clock()
         while True:
@@ -83,15 +83,15 @@ class Watch:
                 looked = clock()
 
     def scan(self) -> Iterator[FileReport]:
-        """Import whatever is not as it was when it was imported last."""
+        """Import every file that changed since its last import."""
         for root in self._roots:
             yield from self._retried(root, self._import.path(root, self._is_new))
 
     def changed(self, paths: Iterable[str]) -> Iterator[FileReport]:
-        """Import what changed, as far as it belongs to the paths that were named.
+        """Import changed files that belong to the named paths.
 
         Args:
-            paths: Absolute paths, as the watcher tells them.
+            paths: Absolute paths from the watcher.
         """
         for path in sorted({changed.removesuffix(WAL) for changed in paths}, key=order_of):
             for root, real in self._roots.items():
@@ -101,24 +101,24 @@ class Watch:
                     yield from self._retried(path, self._below(f"{root}{path[len(real) :]}"))
 
     def _below(self, path: str) -> Iterator[FileReport]:
-        """Import a file of a folder that was named, or a folder in it that appeared."""
+        """Import a file of a named folder, or a new folder in it."""
         if Path(path).is_dir():
             yield from self._import.path(path, self._is_new)
         elif self._is_new(path):
             yield self._import.file(path, named=False)
 
     def _is_new(self, path: str) -> bool:
-        """Say whether a file is not as it was last time, and keep how it is now, before it is read."""
+        """Return whether a file changed since the last call, and store its metadata before it is read."""
         if self._changes.ended:
             return False
         facts = _facts(path)
         if self._last_facts.get(path) == facts:
-            return False  # one that is not there yet is awaited
+            return False  # unchanged, or it does not exist yet
         self._last_facts[path] = facts
         return facts is not None or path in self._roots
 
     def _retried(self, place: str, reports: Iterator[FileReport]) -> Iterator[FileReport]:
-        """Yield the reports that tell something new; when the ledger is held by others, try again later."""
+        """Yield the reports with something new. If another process has locked the ledger, retry later."""
         self.waiting.discard(place)
         try:
             for report in reports:
@@ -127,21 +127,21 @@ class Watch:
                 if (new := self._new(report)) is not None:
                     yield new
         except (BusyError, ConditionFailedError) as error:
-            self._last_facts.clear()  # what was being read was not imported; the rest is known by its checkpoint
+            self._last_facts.clear()  # the current file was not imported; the others are covered by checkpoints
             self.waiting.add(_absolute(place))
             report = FileReport(place, problems=[], is_read=False)
             ProblemList(report).add(Problem(None, f"{error} The import is retried", lost=False))
             yield report
 
     def _new(self, report: FileReport) -> FileReport | None:
-        """Return a report without the notes that were told before; None if it says nothing else."""
+        """Return a report without notes that were reported before; None if nothing is left."""
         path, reported = report.path, self._reported
         fresh = [problem for problem in report.problems if problem.lost or (path, problem.what) not in reported]
         self._reported.update((report.path, problem.what) for problem in report.problems if not problem.lost)
         is_first = (report.path, "") not in self._reported
         self._reported.add((report.path, ""))
         if not is_first and not report.is_read and not report.lost:
-            return None  # what is passed over is said once, however it is counted later
+            return None  # a skipped file is reported once, even if its count changes later
         if not (is_first or report.appended or report.conflicts or report.lost or fresh):
             return None
         report.problems = fresh
