@@ -11,6 +11,7 @@ from rightful import ledger as app
 from rightful.events import ExposureRecorded, GradeRecorded
 
 A_SAYS = "Session: session-a\nOutcome: productive (grade=0.800 overrides binary reward)\nLessons (1): session-a.md\n"
+MADE = "rightful: note: no session of this ledger had that id, so it now has {}.\n"
 APPENDED = "rightful: ledger: appended\n"
 GRADED = ("--outcome", "productive", "--grade", "0.8")
 
@@ -46,14 +47,14 @@ def test_the_named_session_is_credited_and_never_the_newest(ledger: Path, run: R
     """The two-file case of the issue, byte for byte."""
     done = run("credit", "--session-state-dir", state, "--exposure-session-id", "session-a", *GRADED)
 
-    assert (done.code, done.out, done.err) == (0, A_SAYS, APPENDED)
+    assert (done.code, done.out, done.err) == (0, A_SAYS, MADE.format("claude-code:session-a") + APPENDED)
     assert alphas(run) == {"lessons/session-a.md": 1.8}
 
 
 def test_a_workspace_id_alone_names_the_record_too(ledger: Path, run: Run, state: Path) -> None:
     done = run("credit", "--session-state-dir", state, "--workspace-session-id", "session-a", *GRADED)
 
-    assert (done.out, done.err) == (A_SAYS, APPENDED)
+    assert (done.out, done.err) == (A_SAYS, MADE.format("workspace:session-a") + APPENDED)
     assert alphas(run) == {"lessons/session-a.md": 1.8}
     with app.open(ledger) as opened:
         shown, grade = [row.event for row in opened.read()]
@@ -67,7 +68,8 @@ def test_the_exposure_id_decides_over_the_workspace_id(ledger: Path, run: Run, s
 
     done = run("credit", "--session-state-dir", state, *ids, *GRADED)
 
-    assert (done.out, done.err) == (A_SAYS, APPENDED)
+    made = "workspace:session-b and claude-code:session-a"
+    assert (done.out, done.err) == (A_SAYS, MADE.format(made) + APPENDED)
     assert alphas(run) == {"lessons/session-a.md": 1.8}
 
 
@@ -331,6 +333,7 @@ def test_session_records_that_cannot_be_read_are_spoken_of_and_not_used(
     assert (done.code, done.out) == (0, A_SAYS)
     assert done.err.splitlines() == [
         f"rightful: {here}/none could not be read: No such file or directory; it was not used.",
+        MADE.format("claude-code:session-a").rstrip(),
         "rightful: ledger: appended",
     ]
 

@@ -54,12 +54,16 @@ class Asked(NamedTuple):
     """Whose credit it is.
 
     Attributes:
-        workspace_id: The workspace's id of the session, as given.
-        exposure_id: The lesson hook's id of the session, as given.
+        workspace_id: The workspace's id of the session, as given, or completed from the ledger.
+        exposure_id: The lesson hook's id of the session, likewise.
+        graded_as: The name under which the ledger has the workspace's session; None if it has none.
+        shown_as: The name under which the ledger has the lesson hook's session; None if it has none.
     """
 
     workspace_id: str | None
     exposure_id: str | None
+    graded_as: str | None = None
+    shown_as: str | None = None
 
     @property
     def id(self) -> str:
@@ -70,13 +74,30 @@ class Asked(NamedTuple):
     def shown_to(self) -> str:
         """The session that the exposure is of."""
         if self.exposure_id is not None:
-            return f"claude-code:{self.exposure_id}"
-        return f"workspace:{self.workspace_id}"
+            return self.shown_as or f"claude-code:{self.exposure_id}"
+        return self.graded_as or f"workspace:{self.workspace_id}"
 
     @property
     def graded(self) -> str:
         """The session that the grade is of."""
-        return self.shown_to if self.workspace_id is None else f"workspace:{self.workspace_id}"
+        if self.workspace_id is None:
+            return self.shown_to
+        return self.graded_as or f"workspace:{self.workspace_id}"
+
+    @property
+    def made(self) -> list[str]:
+        """The sessions that the ledger does not have yet."""
+        shown = [] if self.exposure_id is None or self.shown_as else [self.shown_to]
+        return shown if self.workspace_id is None or self.graded_as else [self.graded, *shown]
+
+    def named(self, workspace: str | None, exposure: str | None) -> Asked:
+        """Return it with the names under which the ledger has the sessions; None where it has none."""
+        workspace_id, exposure_id = self.workspace_id, self.exposure_id
+        if workspace is not None and workspace_id is not None:
+            workspace_id = _unqualified(split_session(workspace)[1], workspace_id)
+        if exposure is not None:
+            exposure_id = split_session(exposure)[1]
+        return Asked(workspace_id, exposure_id, workspace, exposure)
 
     @property
     def exposure_session(self) -> str | None:
@@ -124,6 +145,11 @@ class Exposure(NamedTuple):
         return self.state == "found" or (self.state == "empty" and self.at_us > 0)
 
 
+def record_path(folder: str, session_id: str) -> str:
+    """Return the path of a session's exposure record."""
+    return os.path.join(folder, f"{_safe(session_id)}.json")  # noqa: PTH118 - shown as it was given
+
+
 def read_exposure(folder: str, asked: Asked, others: Iterable[str]) -> Exposure:
     """Read the exposure record of a session.
 
@@ -132,8 +158,8 @@ def read_exposure(folder: str, asked: Asked, others: Iterable[str]) -> Exposure:
         asked: Whose record.
         others: Ids of sessions that are known from elsewhere; taken when the record stands.
     """
-    name = f"{_safe(asked.id)}.json"
-    path = os.path.join(folder, name)  # noqa: PTH118 - shown as it was given
+    path = record_path(folder, asked.id)
+    name = os.path.basename(path)  # noqa: PTH119 - of a text
     try:
         with opened(path, follow=False) as file:
             found = list(objects_of(file.stream))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rightful.importers.shared.grade_numbers import GradeContent
     from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
+    from rightful.projections.facts.facts import Facts
     from rightful.recording.session_credit import Asked, Exposure, Records
 
 _CODES = {"invalid": terminal.INVALID, "conflict": terminal.CONFLICT}
@@ -115,16 +116,65 @@ def run(args: argparse.Namespace) -> int:
             return error.exit_code
         return _answer(args, asked, said, exposure, [])
     with ledger:
+        asked = _in_ledger(ledger, asked, args.session_state_dir)
+        said = said._replace(exposure_session=asked.exposure_session)
         names = ledger.projected().catch_up().names
         written = (name for name, alias in zip(names.texts, names.alias, strict=True) if not alias)
         others = [*records.ids(asked), *session_credit.known_ids(asked, written)]
         exposure = session_credit.read_exposure(args.session_state_dir, asked, others)
         said = _with_rewards(args, said, exposure)
         receipts = _append(args, ledger, asked, exposure, said)
+        _note_made(asked, receipts)
         happened = show_credit.sentence(ledger, receipts, said, empty=exposure.state == "empty")
         published = None if publication is None else _published(args, ledger, publication)
     code = _answer(args, asked, said, exposure, receipts, happened, published)
     return code if published is None else max(code, published.tell(args))
+
+
+def _in_ledger(ledger: Ledger, asked: Asked, folder: str) -> Asked:
+    """Return what was asked with the names that the ledger has for it.
+
+    Args:
+        ledger: The ledger.
+        asked: The ids as they were given.
+        folder: The lesson hook's state folder. An id that has a record there is a whole id, not a beginning.
+
+    Raises:
+        UsageError: Several sessions fit an id.
+    """
+    facts = ledger.projected().catch_up()
+    return asked.named(
+        None if asked.workspace_id is None else _name(facts, asked.workspace_id, "workspace", folder),
+        None if asked.exposure_id is None else _name(facts, asked.exposure_id, "claude-code", folder),
+    )
+
+
+def _name(facts: Facts, given: str, space: str, folder: str) -> str | None:
+    """Return the one session that fits an id, that of the option's own namespace first; None if none fits."""
+    from rightful.cli.support import options
+    from rightful.recording import session_credit
+
+    own = f"{space}:{given}"
+    if options.exactly(facts, own):
+        return own
+    fitting = options.exactly(facts, given) or facts.names.begun(f"{own}@", facts.watermark, 1)
+    if not fitting and not Path(session_credit.record_path(folder, given)).exists():
+        full = given if given.startswith(f"{space}:") else own
+        fitting = options.begun(facts, full)
+    if len(fitting) > 1:
+        raise UsageError(
+            f"{given!r} fits {len(fitting):,} sessions: {options.listed(fitting)}. Nothing was credited. "
+            f"Name one in full."
+        )
+    for name in fitting:
+        terminal.note_stderr(f"{given!r} is {name} of this ledger.")
+    return fitting[0] if fitting else None
+
+
+def _note_made(asked: Asked, receipts: list[Receipt]) -> None:
+    """Name the sessions that a credit added to the ledger; a typing error would be one."""
+    if asked.made and any(receipt.outcome == "appended" for receipt in receipts):
+        terminal.note_stderr(f"no session of this ledger had that id, so it now has {' and '.join(asked.made)}.")
 
 
 def _said(args: argparse.Namespace, asked: Asked, records: Records) -> GradeContent:

@@ -138,6 +138,8 @@ def _named(ledger: Ledger | None, known: Known, asked: str) -> str:
         names = [one for one in (asked, f"{_HISTORIES}:{asked}") if one.startswith(f"{_HISTORIES}:")]
         found = [one for one in names if ledger is not None and any(ledger.log.of_session(one))]
         if not found:
+            if ledger is not None:
+                _refuse_several(ledger, asked)
             raise
     raise UsageError(
         f"{found[0]} has no transcript file: its entries are recorded in this ledger, and nothing was searched. "
@@ -153,6 +155,14 @@ def _begun(ledger: Ledger, asked: str) -> str | None:
         name = options.session_named(ledger, asked)
         return None if name.startswith(f"{_HISTORIES}:") else name
     return None
+
+
+def _refuse_several(ledger: Ledger, asked: str) -> None:
+    """Raise the error of every other command, which lists them, if several sessions of the ledger begin so."""
+    from rightful.cli.support import options
+
+    if options.begun(ledger.projected().facts, asked):
+        options.session_named(ledger, asked)
 
 
 def _missing(args: argparse.Namespace) -> int:
