@@ -12,7 +12,7 @@ MOST: dict[str, int] = {
     "cli name": 119,
     "demo comment": 5,
     "demo name": 1,
-    "docs docs": 205,
+    "docs docs": 131,
     "encoding comment": 10,
     "encoding name": 5,
     "events comment": 15,
