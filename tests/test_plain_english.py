@@ -6,7 +6,6 @@ import pytest
 from tests import english
 
 MOST: dict[str, int] = {
-    "backfill comment": 76,
     "cli comment": 90,
     "cli message": 0,
     "cli name": 119,
@@ -30,7 +29,7 @@ MOST: dict[str, int] = {
     "projections comment": 141,
     "recording comment": 16,
     "recording name": 4,
-    "reports comment": 62,
+    "reports comment": 2,
     "runs comment": 42,
     "runs name": 5,
     "storage comment": 102,

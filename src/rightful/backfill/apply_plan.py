@@ -1,10 +1,10 @@
-"""Applying a plan and taking it back, so that a kill at any point leaves what a repetition completes.
+"""Apply and roll back a plan, so that a repeated call completes what a kill interrupted.
 
 The order, under the target's lock: the balance is opened, the old bytes are kept in the
 ledger's folder, `posterior.published` is appended, the file is exchanged. After any of these
-steps the same call goes on where the last one ended, because each step can be seen: ids are
+steps the same call continues where the last one stopped, because each step is visible: ids are
 derived from the plan, kept bytes are named by their hash, and the file is either the old or the
-new one. A rollback takes the same steps the other way round.
+new one. A rollback takes the same steps in reverse.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Done(Struct, frozen=True, kw_only=True):
         target: The file.
         happened: `written`, `removed`, or `already in place` where nothing was to be done.
         publication: The event id of the publication that says so; None where there is none.
-        position: Where it stands.
-        sha256: Of the bytes that stand there now; None for no file.
-        replaced: Of the bytes that stood there, which are kept; None for no file.
+        position: Its position.
+        sha256: SHA-256 of the present bytes; None if there is no file.
+        replaced: SHA-256 of the replaced bytes, which are kept; None if there was no file.
     """
 
     target: str
@@ -72,13 +72,13 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
     Args:
         books: The ledger that the plan was made from.
         plan: The plan.
-        clock: Tells when it is published; microseconds since 1970, UTC.
+        clock: Returns the time of publication; microseconds since 1970, UTC.
 
     Raises:
         BackfillRefusedError: The plan is refused, or the file has hard links, and it is not forced.
             Nothing was written.
         TargetChangedError: The file, or what was published to it, is not what the plan was made
-            for. What stands there was kept. Plan again.
+            for. The file was not changed. Plan again.
         StorageError: The system failed. Apply the same plan again: it goes on where it ended.
     """
     if plan.ledger != books.id:
@@ -115,16 +115,16 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
 
 
 def rollback(books: Books, named: str, clock: Clock, *, publication: str | None = None, force: bool = False) -> Done:
-    """Put back the bytes that stood in a file's place before a publication.
+    """Restore the bytes that a file had before a publication.
 
-    Repeating it is nothing: to go back further, the publication to take back has to be named.
+    A second call does nothing. To go back further, name the publication to roll back.
 
     Args:
         books: The ledger.
         named: The file.
-        clock: Tells when it is published; microseconds since 1970, UTC.
+        clock: Returns the time of publication; microseconds since 1970, UTC.
         publication: The event id of the publication in force; needed after a rollback.
-        force: Put them back even if a tool has written the file since; what stands there is kept.
+        force: Restore them even if a tool wrote the file since; the present bytes are kept.
 
     Raises:
         UsageError: Nothing was published to the file, or not that publication is in force.
@@ -157,7 +157,7 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
 
 
 def _finish(books: Books, real: str, last: Published, seen: FileState, *, force: bool) -> Done:
-    """Complete a rollback that stands in the ledger."""
+    """Complete a rollback that is already in the ledger."""
     backup = Backup(ReplacedBytes(books.folder), real, str(last.rolled_back))
     if seen.sha256 == last.new:
         target.sync(real)
@@ -196,7 +196,7 @@ def _as_tool(chain: list[Published]) -> bool:
 
 @contextlib.contextmanager
 def _locked(real: str, *, as_tool: bool) -> Iterator[None]:
-    """Hold the target's lock; an error of the system says what it means."""
+    """Acquire the target's lock, and translate system errors."""
     try:
         with target.locked(real, as_tool=as_tool):
             yield
@@ -209,11 +209,11 @@ def _locked(real: str, *, as_tool: bool) -> Iterator[None]:
 
 
 def _publications_and_file(books: Books, real: str) -> tuple[list[Published], FileState]:
-    """Return what was published and what stands there, once what a kill left beside the file is dealt with.
+    """Return the publications and the present file, after handling the temporary file of a killed process.
 
     Raises:
-        TargetChangedError: A tool wrote the file in the moment of the kill, and it stands there
-            again; or nobody can say whose that is, and it is kept.
+        TargetChangedError: A tool wrote the file at the moment of the kill, and its bytes were
+            restored; or the writer of the temporary file is unknown, and its bytes are kept.
     """
     chain, seen = publications(books.projected.log, real)[real], target.read_state(real)
     left, replaced = target.read_state(target.temporary_path(real)), ReplacedBytes(books.folder)
@@ -239,13 +239,13 @@ def _is_in_place(last: Published, seen: FileState, plan: Plan) -> bool:
 
 
 def _rules(last: Published | None, mine: str) -> Wire:
-    """Return the field `rules` of a publication; an interrupted one is said again as it was."""
+    """Return the field `rules` of a publication; an interrupted one is repeated unchanged."""
     rules = RULES if last is None or last.id != mine else last.event.rules
     return {} if rules is None else {"rules": rules}
 
 
 def _recomputed(books: Books, plan: Plan, seen: FileState, chain: list[Published]) -> Computed:
-    """Make the plan once more, and hold it against what it says: what is published is what was computed."""
+    """Compute the plan again and compare it, so that exactly the planned bytes are published."""
     found = recomputed(books, plan, seen, chain)
     if found.plan.refusals and not plan.forced:
         raise BackfillRefusedError(plan.target, found.plan.refusals, way_out(found.plan))
@@ -265,7 +265,7 @@ def _plan_key(plan: Plan) -> str:
 
 
 def _is_opened(books: Books, plan: Plan, found: Computed) -> bool:
-    """Say whether the new bytes are those of an opening balance: a tool's, and not ours."""
+    """Return whether the new bytes are those of an opening balance, and so a tool's own."""
     held = {balance.sha256 for balance in books.projected.facts.balances if balance.position <= plan.through}
     return plan.new_sha256 in held | ({plan.previous_sha256} if found.opened is not None else set())
 
@@ -332,10 +332,10 @@ def _happened(new: str | None, *, changed: bool) -> Happened:
 
 
 def _append(books: Books, event: Wire) -> Receipt:
-    """Append one event, or find it there already.
+    """Append one event, unless it is already in the ledger.
 
     Raises:
-        TargetChangedError: Another fact stands under its id.
+        TargetChangedError: Its id already has another fact.
     """
     [receipt] = books.projected.log.append([event])
     if receipt.outcome not in {"appended", "duplicate"}:
@@ -352,7 +352,7 @@ def _done(real: str, happened: Happened, published: Published) -> Done:
 
 
 def interrupted(books: Books, plan: Plan) -> bool:
-    """Say whether a plan was published and is not in place yet: applying it again completes it."""
+    """Return whether a plan was published and is not in place yet; applying it again completes it."""
     chain = publications(books.projected.log, plan.target)[plan.target]
     mine = bool(chain) and chain[-1].id == event_id(PRODUCER, _plan_key(plan))
     return mine and plan.new_sha256 != plan.previous_sha256 == target.read_state(plan.target).sha256

@@ -1,6 +1,6 @@
-"""The numbers that a tool's file gets: posteriors with the counts and times that tools keep beside them.
+"""The numbers written to a tool's file: posteriors with the counts and times that tools store.
 
-The belief is the policy's (`Posteriors`). What a tool counts beside it comes from the credits
+The belief is the policy's (`Posteriors`). The other counts of a tool come from the credits
 of the same settlement: how many rewards were above 0.5, when the last one came, how many
 sessions there were. The target's own opening balance counts with them, also while it is not in
 the ledger yet.
@@ -44,7 +44,7 @@ class Beliefs(NamedTuple):
         made: The settlement, with what it was made from.
         posteriors: The beliefs.
         openings: The opening balances in force, whole.
-        own: All balances of the file, whether they count or not, that of the bytes that stand there among them.
+        own: All balances of the file, whether they count or not, including that of the present bytes.
     """
 
     facts: Facts
@@ -72,7 +72,7 @@ class Ground(NamedTuple):
     Attributes:
         facts: The columns; of the file's own balances the one that counts, at position 0.
         events: The `balance.opened` of each position.
-        own: All balances of the file, that of the bytes that stand there among them.
+        own: All balances of the file, including that of the present bytes.
     """
 
     facts: Facts
@@ -129,13 +129,13 @@ def beliefs_of(ground: Ground, policy: Policy, through: int, decay_at_us: int) -
 def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Numbers:
     """Return what is written of some arms, in the order in which an updater would have made them.
 
-    No time goes back behind one that stands there, or that a balance of the file has, whatever becomes of
+    No time becomes earlier than that of the present file or of a balance of it, whatever becomes of
     the old numbers: of two states of a file that are opened, the one with the later time counts.
 
     Args:
         found: The beliefs.
-        takes: Says which arms belong into the file.
-        state: What the file holds.
+        takes: Returns whether an arm belongs to the file.
+        state: The content of the file.
     """
     counted, file_times, balance_times = _tallies(found), _times_of(state), _balance_times(found)
     opened = [(balance.at_us, _text(balance.at_us)) for balance in found.own]

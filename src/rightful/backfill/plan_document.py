@@ -38,7 +38,7 @@ class ArmChange(Struct, frozen=True):
 
 
 class Uncredited(Struct, frozen=True):
-    """Grades that credit nobody, of one bin.
+    """Grades of one bin that credit no arm.
 
     Attributes:
         count: How many.
@@ -63,27 +63,27 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         through: The position that it is computed through.
         decay_at: The time of the decay; None in an empty ledger.
         digest: SHA-256 of the sufficient statistics.
-        previous_sha256: Of the bytes that stand there; None where there is no file.
-        new_sha256: Of the bytes that will stand there.
+        previous_sha256: SHA-256 of the present bytes; None if there is no file.
+        new_sha256: SHA-256 of the new bytes.
         supersedes: The publication of this target before this one.
         asked_as_of: The position or time that was asked for; None for the whole ledger.
         asked_decay_at: The time of the decay that was asked for; None for the latest event's.
         asked_old: What was asked for of the file's old numbers.
-        old: What becomes of them: as asked, but `rebuilt` where the publication that stands there was.
+        old: What becomes of them: as asked, but `rebuilt` if the publication in place was.
         opens: The id of the `balance.opened` that apply appends first; None where none is needed.
         retires: The ids of the balances of the file whose numbers it will hold no more: all of them where
             it is rebuilt, and those opened since the last publication where the tool's updates are dropped.
         until: Up to when the grades go that it will hold: the time of the latest; None where it holds none.
-        counts: Whether the numbers that stand there are among what counts, where old ones count at all.
+        counts: Whether the present numbers count, if old numbers count at all.
         updated: Whether a tool has written the file since the publication in force.
         forced: Whether it is applied though it is refused.
         refusals: Why it is not applied, unless forced.
         notes: What else there is to know.
         grades: How many grades the policy looked at.
         in_balance: How many of them the file's old numbers contain, so that they are not repaired.
-        uncredited: By bin, the grades that credit nobody.
+        uncredited: By bin, the grades that credit no arm.
         changes: The arms that change, the largest change of the mean first.
-        unchanged: How many arms stay as they are.
+        unchanged: How many arms do not change.
     """
 
     version: int
@@ -133,7 +133,7 @@ def plan_from(document: bytes, name: str) -> Plan:
     """Return the plan of a document.
 
     Raises:
-        UsageError: It is no plan, or one of another version.
+        UsageError: It is not a plan, or has another version.
     """
     try:
         version = msgspec.json.decode(document, type=_Versioned).version

@@ -28,7 +28,7 @@ _EXAMPLES = 3
 
 
 class Words(NamedTuple):
-    """What a plan says beside its numbers; the fields are those of `Plan`."""
+    """The text fields of a plan; they are those of `Plan`."""
 
     counts: bool
     refusals: tuple[str, ...]
@@ -47,7 +47,7 @@ def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, ru
         new: What it will hold.
         found: The beliefs that are written.
         rule: What decided about them.
-        seen: The file as it stands there.
+        seen: The present file.
     """
     changes, unchanged = _changes(state, new, found)
     old = _old_of(real, found, rule, seen)
@@ -64,7 +64,7 @@ def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, ru
 
 
 def way_out(plan: Plan) -> str:
-    """Return what to do about a plan that is refused: first what mends it."""
+    """Return the advice for a refused plan."""
     other = sum(grades.count for name, grades in plan.uncredited.items() if name not in FINE)
     if other - plan.in_balance > SHARE * plan.grades or other <= SHARE * plan.grades:
         return "Fix these, or plan with --force."
@@ -96,7 +96,7 @@ def _mean(pair: tuple[float, float]) -> float:
 
 
 def uncredited_of(found: Beliefs) -> dict[str, Uncredited]:
-    """Return the grades that credit nobody, by bin, with a few of their sessions."""
+    """Return the grades that credit no arm, by bin, with a few of their sessions."""
     settled, facts = found.settlement, found.facts
     out: dict[str, Uncredited] = {}
     for number, name in enumerate(BINS[1:], 1):
@@ -155,7 +155,7 @@ def _contexts_gone(state: State, new: State, rule: Rule) -> Iterator[str]:
 
 
 class _Old(NamedTuple):
-    """What becomes of the numbers that stand there, where old ones are to count."""
+    """What becomes of the present numbers, if old numbers are to count."""
 
     counts: bool
     later: BalanceOpened | None
@@ -240,7 +240,7 @@ def _notes_on_old(
 
 
 def _lost(state: State, new: State) -> Iterator[str]:
-    """Yield what stands in the file and will not: keys of arms that stay, and of the file itself."""
+    """Yield the keys that the new file loses: of arms that stay, and of the file itself."""
     for arm, entry in state.arms.items():
         if keys := entry.keys() - new.arms.get(arm, entry).keys() - {"lesson_path"}:
             yield f"{', '.join(sorted(keys))} of {arm}"

@@ -1,7 +1,7 @@
 """Backfill: what a tool's file will hold when a policy's posterior is written to it, and why.
 
-A *plan* says everything before anything is written: the policy and the position, the bytes that
-stand there and those that will, what changes of each arm, what stays uncredited. The new bytes
+A *plan* says everything before anything is written: the policy and the position, the present
+and the new bytes, the change of each arm, the grades that stay uncredited. The new bytes
 are computed again when the plan is applied, from what it names, and have to be the same.
 
 The target's own opening balance counts as if it were in the ledger; it is opened when the plan
@@ -103,8 +103,8 @@ def planned(books: Books, asked: PlanRequest) -> Computed:
     """Return what a file will hold, and what becomes of what it holds. Nothing is written.
 
     Raises:
-        TargetError: The file is torn, is no bandit state, or was published to another place; or its folder does
-            not exist.
+        TargetError: The file is incomplete, is not a bandit state, or was published to another place; or its folder
+            does not exist.
         UsageError: There is no such reader, or nothing was published whose opening could be kept.
         PolicyError: The policy names the balances that count, and the old numbers are to be left out; or
             its prior is not that of the tools.
@@ -126,7 +126,7 @@ def recomputed(books: Books, plan: Plan, seen: FileState, chain: list[Published]
     Args:
         books: The ledger.
         plan: The plan. Only what was asked for is taken from it, and the position that it gave.
-        seen: What stands there; the bytes that it was made for.
+        seen: The present file; the bytes that it was made for.
         chain: The publications of the target before it.
     """
     through = min(plan.through, books.projected.prefix(plan.asked_as_of))
@@ -193,7 +193,7 @@ def _check_ours(every: dict[str, list[Published]], real: str, sha256: str, polic
 def _is_ours(real: str, seen: FileState, in_place: list[Published]) -> bool:
     """Return whether the file holds the beliefs that were published to it last, whatever else was written into it.
 
-    gptme's lesson matcher counts a judge's words beside them: the belief is still ours then.
+    gptme's lesson matcher adds a judge's counts to the file; the belief is still ours then.
     """
     if not in_place or seen.data is None or seen.sha256 == in_place[-1].new:
         return bool(in_place) and seen.sha256 == in_place[-1].new
@@ -202,7 +202,7 @@ def _is_ours(real: str, seen: FileState, in_place: list[Published]) -> bool:
 
 
 def _opens(facts: Facts, real: str, seen: FileState, chain: list[Published], old: Old) -> bool:
-    """Say whether the file's bytes are opened as a balance: nobody has, and they are not ours.
+    """Return whether the file's bytes are to be opened as a balance: they are new, and not ours.
 
     That does not depend on the position of the plan.
     """

@@ -1,7 +1,7 @@
-"""The `.bak` that pm-dispatch keeps beside its file: written as the tool does, and given back by a rollback.
+"""The `.bak` file of pm-dispatch: written as the tool does, and restored by a rollback.
 
-What stood there before a publication is kept like every other bytes that a backfill replaces, and
-which bytes they were, or that there was no such file, under the publication's own name.
+The bytes before a publication are kept like all bytes that a backfill replaces. Their hash, or that there was
+no such file, is kept under the publication's id.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class Backup:
         self.path = f"{real}.bak"
 
     def keep(self) -> None:
-        """Keep what stands there, before the publication is appended."""
+        """Keep the present backup, before the publication is appended."""
         present = target_file.read_plannable(self.path)
         if present.data is not None:
             self._replaced.keep(present.data)
         self._replaced.keep_backup(self._publication, json.dumps({"sha256": present.sha256}).encode() + b"\n")
 
     def write(self, seen: FileState) -> None:
-        """Write what stands in the file's place there, as its tool does before it writes the file."""
+        """Write the present file to the backup, as its tool does before it writes the file."""
         if seen.data is not None:
             target_file.write_aside(self.path, seen.data, seen)
 
     def check(self) -> None:
-        """Refuse to go back where what stood there is not kept any more.
+        """Refuse a rollback if the earlier backup is no longer kept.
 
         Raises:
             StorageError: It is not, or is damaged.
@@ -48,7 +48,7 @@ class Backup:
         self._before()
 
     def restore(self) -> None:
-        """Give back what stood there before the publication; what stands there now is kept."""
+        """Restore the backup from before the publication; the present one is kept."""
         before = self._before()
         target_file.drop(target_file.temporary_path(self.path))  # a kill may have left it
         if before is None:
@@ -65,7 +65,7 @@ class Backup:
         target_file.sync(self._real)
 
     def _before(self) -> FileState | None:
-        """Return what stood there before; None where the publication did not touch it."""
+        """Return the earlier backup; None if the publication did not touch it."""
         said = self._replaced.backup_of(self._publication)
         if said is None:
             return None

@@ -14,9 +14,9 @@ from rightful.errors import TargetError
 from rightful.projections.publications import Published, in_force, publications
 
 Standing = Literal["in place", "changed since", "not in place", "missing", "rolled back", "not readable"]
-"""How the file stands to the last publication: it is what was published; a tool has written it
-since; it is still what stood there before; there is no file; it is what a rollback put back; or
-it cannot be looked at."""
+"""The state of the file since the last publication: it is what was published; a tool has written it
+since; it still has the bytes from before; there is no file; a rollback restored it; or it cannot
+be read."""
 
 
 class TargetStatus(Struct, frozen=True, kw_only=True):
@@ -25,13 +25,13 @@ class TargetStatus(Struct, frozen=True, kw_only=True):
     Attributes:
         target: The file.
         standing: How it stands to the last publication.
-        publication: The event id of the publication in force; None where all were taken back.
-        position: Where it stands.
+        publication: The event id of the publication in force; None if all were rolled back.
+        position: Its position.
         at: When it was published.
         reader: Whose form it took.
         policy: The hash of its policy.
         through: The position it was computed through.
-        sha256: Of what stands there now; None for no file.
+        sha256: SHA-256 of the present file; None if there is none.
         restores: What a rollback would put back: `SHA-256 …`, `no file`, or None where nothing is in force.
         kept: Whether those bytes are kept.
         count: How many publications the ledger has of it, rollbacks among them.

@@ -1,9 +1,9 @@
-"""Writing repaired references into a file of session records, all other bytes as they are.
+"""Write repaired references into a file of session records, without changing any other byte.
 
-The order, under the lock that gptme-sessions takes (`<file>.lock`): the file is held against what
-was searched for, its bytes are kept beside it under their hash, the new bytes are exchanged with
-it in one step. A kill at any moment leaves the old file or the new one, and the same call again
-goes on. Only the value of a row's reference is replaced, or added before its last brace.
+The order, under the lock that gptme-sessions takes (`<file>.lock`): the file is compared with what
+was searched for, its bytes are kept in the same folder under their hash, and the new bytes are exchanged
+with it in one step. A kill at any moment leaves the old file or the new one, and a repeated call
+continues. Only the value of a row's reference is replaced, or added before its last brace.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Repaired(Struct, frozen=True, kw_only=True):
         rows: The lines that were repaired, from 1.
         glued: Lines with an owner that were left, since they hold several objects and no reader sees them.
         backup: Where the bytes of before are kept; None where nothing was written.
-        sha256: Of the bytes that stand there now.
-        left: Where bytes are kept that an interrupted write left beside the file and nobody else had.
+        sha256: SHA-256 of the present bytes.
+        left: The path of bytes that only an interrupted write had left; they are kept.
     """
 
     path: str
@@ -90,7 +90,7 @@ def write_back(path: str, looked: FileState, rows: tuple[Row, ...], owners: Mapp
 
 
 def _settled(real: str, new: bytes) -> str | None:
-    """Deal with what a kill left beside the file, and return where it is kept if nobody else has it."""
+    """Remove the temporary file of a killed process; return the path of its bytes if they had to be kept."""
     left = target_file.read_state(target_file.temporary_path(real))
     if left.data is None:
         return None
@@ -106,7 +106,7 @@ def _backup_name(real: str, data: bytes) -> str:
 
 
 def _kept(real: str, data: bytes, like: FileState) -> str:
-    """Keep bytes beside the file, durable, under their hash; keeping them again is nothing."""
+    """Store bytes durably in the same folder under their hash, unless they are already there."""
     name = _backup_name(real, data)
     if target_file.read_state(name).data != data:
         target_file.write_aside(name, data, like)

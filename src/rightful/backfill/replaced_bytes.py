@@ -1,4 +1,4 @@
-"""What a backfill keeps in the ledger's folder: the bytes that it replaced, and the last plan of each target.
+"""What a backfill stores in the ledger's folder: the bytes that it replaced, and the last plan of each target.
 
 Bytes are named by their SHA-256, plans by that of the target's path, what is known of a tool's own
 backup by that of the publication's id, so no path is built from what a file or an event says.
@@ -21,7 +21,7 @@ FOLDER = "backfill"
 
 
 class ReplacedBytes:
-    """What is kept of backfills.
+    """The files that backfills keep.
 
     Args:
         ledger: The ledger's folder.
@@ -31,7 +31,7 @@ class ReplacedBytes:
         self.folder = ledger / FOLDER
 
     def keep(self, data: bytes) -> str:
-        """Keep bytes, durable, and return their SHA-256; keeping them again is nothing."""
+        """Store bytes durably, unless they are already there, and return their SHA-256."""
         name = sha256(data)
         if self.find(name) is None:
             self._write(f"{name}.bytes", data)
@@ -43,11 +43,11 @@ class ReplacedBytes:
         return data if data is not None and sha256(data) == name else None
 
     def keep_at(self, data: bytes) -> str:
-        """Keep bytes as `keep` does, and return the path where they are."""
+        """Store bytes as `keep` does, and return their path."""
         return str(self.folder / f"{self.keep(data)}.bytes")
 
     def keep_plan(self, target: str, document: bytes) -> Path:
-        """Keep the last plan of a target, and return where."""
+        """Store the last plan of a target, and return its path."""
         return self._write(_plan_name(target), document)
 
     def plan_of(self, target: str) -> bytes | None:
@@ -55,11 +55,11 @@ class ReplacedBytes:
         return self._read(_plan_name(target))
 
     def keep_backup(self, publication: str, document: bytes) -> None:
-        """Keep what a publication says of a tool's own backup."""
+        """Store the state of a tool's own backup before a publication."""
         self._write(_backup_name(publication), document)
 
     def backup_of(self, publication: str) -> bytes | None:
-        """Return what a publication says of a tool's own backup; None where it says nothing."""
+        """Return the state of a tool's own backup before a publication; None if it was not stored."""
         return self._read(_backup_name(publication))
 
     def _read(self, name: str) -> bytes | None:
@@ -73,7 +73,7 @@ class ReplacedBytes:
             make_folder(self.folder)
         turn = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fcntl.flock(turn, fcntl.LOCK_EX)  # so that what a kill leaves half has one name, and no other writer
+            fcntl.flock(turn, fcntl.LOCK_EX)  # one writer at a time, so that a partial file has one name
             self._put(self.folder / name, data)
             os.fsync(turn)
         finally:

@@ -1,10 +1,9 @@
-"""A tool's file: looked at whole, and replaced so that nobody's write is lost.
+"""A tool's file: read whole, and replaced so that no write is lost.
 
-New bytes are written beside the file, synced, and *exchanged* with it in one step of the
-system; then what came out is held against what was expected, and put back if a tool wrote in
-between. Where the system cannot exchange, the file is looked at once more right before the
-rename. The lock is a flock on the file's folder, so nothing stays beside the tool's file, and
-two ledgers that publish to one file take turns too.
+New bytes are written to a temporary file in the same folder, synced, and *exchanged* with the file in one
+system call. Then the bytes that came out are compared with the expected ones, and restored if a tool wrote in
+between. If the system cannot exchange, the file is read again right before the rename. The lock is a flock on
+the file's folder: it leaves no file behind, and two ledgers that publish to one file exclude each other.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _FILE = 0o666  # less the umask: what a tool's own write gives a new file
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _TWICE = "Compare it with the present file, and plan again."
 _AS_OWNER = "Nothing was written; run the command as the file's owner."
-_POLL_S = 0.02  # between two looks at a lock that somebody holds
+_POLL_S = 0.02  # between two attempts to acquire a lock
 _ROUNDS = 8  # writes of a tool that are followed while its file is put back; each has to hit a moment
 _UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
@@ -69,7 +68,7 @@ def resolved(path: str, *, makes_folder: bool = False) -> str:
         makes_folder: Whether its folder is made before the first write, if it does not exist.
 
     Raises:
-        TargetError: Its folder does not exist and is not made, or it is no path.
+        TargetError: Its folder does not exist and is not made, or it is not a valid path.
     """
     try:
         real = os.path.realpath(path)
@@ -97,14 +96,14 @@ def make_folder(real: str) -> None:
 
 
 def read_plannable(real: str, limit: int = limits.EVENT_BYTES) -> FileState:
-    """Return what stands at a path now.
+    """Return the present file at a path, if a plan can be made for it.
 
     Args:
         real: The file.
-        limit: How much is read; bytes. What is planned upon fits an event.
+        limit: The largest size in bytes. A planned file fits in an event.
 
     Raises:
-        TargetError: It is no file, or too large for one.
+        TargetError: It is not a file, or too large.
         OSError: It cannot be read.
     """
     try:
@@ -126,12 +125,12 @@ def read_plannable(real: str, limit: int = limits.EVENT_BYTES) -> FileState:
 
 
 def read_state(real: str) -> FileState:
-    """Return what stands at a path now, also where it is too large to be planned upon; raises as `look`."""
+    """Return the present file, even if it is too large for a plan; raises as `read_plannable`."""
     return read_plannable(real, limits.REPLACED_BYTES)
 
 
 def check_size(real: str, data: bytes) -> None:
-    """Refuse new bytes that nobody could plan upon again.
+    """Refuse new bytes that are too large for another plan.
 
     Raises:
         TargetError: They are more than a state file may have.
@@ -143,7 +142,7 @@ def check_size(real: str, data: bytes) -> None:
 
 @contextlib.contextmanager
 def locked(real: str, *, as_tool: bool) -> Iterator[None]:
-    """Hold a target against every other backfill, and against its tool where that has a lock.
+    """Lock a target against every other backfill, and against its tool if that has a lock.
 
     A folder that does not exist is made.
 
@@ -170,7 +169,7 @@ def locked(real: str, *, as_tool: bool) -> Iterator[None]:
 
 
 def _acquire(fd: int, what: str) -> None:
-    """Take a lock alone; who holds it for longer than a backfill takes is hung, and nobody should wait for it."""
+    """Acquire an exclusive lock; give up after `limits.WAIT_S`, since an owner that takes longer is hung."""
     until = time.monotonic() + limits.WAIT_S
     while True:
         try:
@@ -189,17 +188,17 @@ def temporary_path(real: str) -> str:
 
 
 def place(real: str, data: bytes | None, expected: FileState, keep: Callable[[bytes], str]) -> None:
-    """Put bytes in a file's place, or remove it, unless it is not what was expected any more.
+    """Replace or remove a file, if it still has the expected bytes.
 
     Args:
         real: The file.
         data: The new bytes; None removes the file.
-        expected: What stands there, as it was seen; its permissions and owner stay.
-        keep: Keeps bytes that a tool wrote meanwhile, and says where.
+        expected: The file as it was read; its permissions and owner stay.
+        keep: Stores bytes that a tool wrote in between, and returns their path.
 
     Raises:
-        TargetChangedError: Somebody wrote it meanwhile. What they wrote stands there.
-        OSError: The system failed. The file is as it was, or as it should be.
+        TargetChangedError: Another program wrote it at the same time. Its bytes are in place.
+        OSError: The system failed. The file has its old bytes or the new ones.
     """
     temp = temporary_path(real)
     if data is not None:
@@ -221,20 +220,20 @@ def place(real: str, data: bytes | None, expected: FileState, keep: Callable[[by
 
 
 def settle(real: str, expected: str | None, ours: str | None, keep: Callable[[bytes], str]) -> None:
-    """Hold what came out of a file's place against what was expected, and put it back if it is another's.
+    """Compare the replaced bytes with the expected ones, and restore them if a tool wrote them.
 
-    A tool can write again while its file goes back. Then what it wrote last stands there in the
-    end, and what it wrote before is kept: nothing that a tool wrote is only dropped.
+    A tool can write again while its file is restored. Then its last write ends up in place, and the
+    earlier one is kept: no write of a tool is dropped.
 
     Args:
-        real: The file, in whose place the new bytes stand by now.
+        real: The file, which has the new bytes by now.
         expected: SHA-256 of what should have come out; None where there was no file.
         ours: SHA-256 of the new bytes; None where the file was removed.
-        keep: Keeps bytes and says where.
+        keep: Stores bytes and returns their path.
 
     Raises:
-        TargetChangedError: A tool wrote the file between the last look and the exchange. What it
-            wrote stands there again.
+        TargetChangedError: A tool wrote the file between the last read and the exchange. Its bytes
+            are in place again.
     """
     temp = temporary_path(real)
     out, inside = read_state(temp), read_state(real)
@@ -253,17 +252,17 @@ def settle(real: str, expected: str | None, ours: str | None, keep: Callable[[by
 
 
 def _put_back(real: str, out: FileState, where: str, ours: str | None, keep: Callable[[bytes], str]) -> list[str]:
-    """Give a file back to its place, and follow what its tool writes while that happens.
+    """Restore a file, and handle what its tool writes at the same time.
 
     Args:
         real: The file.
-        out: What came out of its place, and stands beside it.
-        where: Where that is kept.
-        ours: SHA-256 of what stands in its place.
-        keep: Keeps bytes and says where.
+        out: The replaced file, which is in the temporary file now.
+        where: The path where it is kept.
+        ours: SHA-256 of the bytes in its place.
+        keep: Stores bytes and returns their path.
 
     Returns:
-        Where those writes are kept that do not stand there in the end.
+        The paths of the writes that are not in place in the end.
     """
     temp, inside, kept_paths = temporary_path(real), ours, list[str]()
     for _ in range(_ROUNDS):
@@ -295,17 +294,17 @@ def changed(
 
 
 def write_aside(path: str, data: bytes, like: FileState) -> None:
-    """Write a file whole or not at all, as `place` does, where nobody else writes: a tool's `.bak`."""
+    """Write a file whole or not at all, as `place` does, for a file that no other program writes: a tool's `.bak`."""
     temp = temporary_path(path)
     _write(temp, data, like)
     os.rename(temp, path)  # noqa: PTH104 - as `_write`
 
 
 def check_writable(real: str, seen: FileState) -> None:
-    """Refuse what would fail only after it was published.
+    """Refuse a write that would fail only after its publication.
 
     Raises:
-        StorageError: The folder cannot be written by you, or the file belongs to somebody else.
+        StorageError: The folder is not writable for you, or the file belongs to another user.
     """
     me, folder = os.geteuid(), Path(real).parent
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -317,7 +316,7 @@ def check_writable(real: str, seen: FileState) -> None:
 
 
 def check_alone(real: str, seen: FileState) -> None:
-    """Refuse to cut a file off from its other names, which would keep the old bytes.
+    """Refuse a file with hard links, whose other names would keep the old bytes.
 
     Raises:
         BackfillRefusedError: It has hard links.
@@ -338,7 +337,7 @@ def check_outside(real: str, ledger: Path) -> None:
 
 
 def within(path: str, folder: Path) -> bool:
-    """Say whether a path, links followed, is a folder or lies in it."""
+    """Return whether a path, links followed, is a folder or lies in it."""
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
@@ -352,7 +351,7 @@ def sync(real: str) -> None:
 
 
 def _write(temp: str, data: bytes, like: FileState) -> None:
-    """Write a new file, durable, with the permissions and the owner of the one whose place it takes."""
+    """Write a new file, durable, with the permissions and the owner of the file that it replaces."""
     drop(temp)
     fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE)
     try:
@@ -374,13 +373,13 @@ def _write(temp: str, data: bytes, like: FileState) -> None:
 
 
 def drop(temp: str) -> None:
-    """Remove a file that was written beside the target."""
+    """Remove a temporary file, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temp)  # noqa: PTH108 - as `_write`
 
 
 def _appear(temp: str, real: str) -> None:
-    """Give a file of ours its name where none stands."""
+    """Move a temporary file to a path that must not exist yet."""
     there = _linked(temp, real)
     drop(temp)
     if not there:
@@ -388,7 +387,7 @@ def _appear(temp: str, real: str) -> None:
 
 
 def _linked(temp: str, real: str) -> bool:
-    """Link a file to a name where none stands, because a rename would replace what came meanwhile; False if it came."""
+    """Link a file to a new name; return False if the name exists by now. A rename would replace that file."""
     try:
         os.link(temp, real)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Alarms: arms that only decay, rewards that never come, arms withheld and shown, grades that pay nobody."""
+"""Alarms: arms that only decay, rewards that never come, arms withheld and shown, grades that pay no arm."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 def wilson(successes: int, trials: int, mass: float = 0.95) -> tuple[float, float]:
-    """Give the Wilson score interval of a rate (Wilson, JASA 22, 1927).
+    """Return the Wilson score interval of a rate (Wilson, JASA 22, 1927).
 
     `(k + z**2 / 2 -+ z sqrt(k (n - k) / n + z**2 / 4)) / (n + z**2)`. A full log is a census whose
     rate has no sampling error: use this only to speak of other periods.
@@ -110,7 +110,7 @@ def wilson(successes: int, trials: int, mass: float = 0.95) -> tuple[float, floa
 
 
 def bounds_with_unverifiable(own: int, foreign: int, unverifiable: int) -> RateBounds:
-    """Bound a foreign-credit rate when some grades cannot be told own from foreign.
+    """Bound a foreign-credit rate when the owner of some grades is unknown.
 
     `foreign / (own + foreign)` between `foreign / all` and `(foreign + unverifiable) / all`: bounds,
     not a guess.
@@ -118,7 +118,7 @@ def bounds_with_unverifiable(own: int, foreign: int, unverifiable: int) -> RateB
     Args:
         own: Grades credited to their own run; a count.
         foreign: Grades credited to another run; a count.
-        unverifiable: Grades whose owner cannot be told; a count.
+        unverifiable: Grades whose owner is unknown; a count.
 
     Returns:
         The rate and its bounds; (None, 0, 1) if there are no grades.
@@ -192,7 +192,7 @@ def ips(runs: Iterable[EligibleRun]) -> Effect:
     """Estimate the effect by inverse propensity scores (Horvitz and Thompson 1952).
 
     `1/n sum Z y / p - 1/n sum (1 - Z) y / (1 - p)`: unbiased, and so variable that `snips` is the
-    one to show; print the effective sample sizes beside either.
+    one to show; print the effective sample sizes with either.
 
     Args:
         runs: Runs that chance decided, as `with_overlap` keeps them.
@@ -239,7 +239,7 @@ def snips(runs: Iterable[EligibleRun]) -> Effect:
 
 
 def effective_sample_size(weights: Sequence[float]) -> float:
-    """Give how many equal weights would be as precise: `(sum w)**2 / sum w**2` (Kish 1965).
+    """Return how many equal weights would be as precise: `(sum w)**2 / sum w**2` (Kish 1965).
 
     Args:
         weights: Importance weights, 0 or more, of any scale.
@@ -284,7 +284,7 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
 
 def sample_size(sd: float, delta: float, epsilon: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
-    """Give how many eligible runs it takes to see an effect.
+    """Return how many eligible runs it takes to see an effect.
 
     `N = (z_{1 - alpha/2} + z_power)**2 sd**2 / (delta**2 epsilon (1 - epsilon))`, rounded up: the
     two-sided z test of two means with a share epsilon withheld.
@@ -310,7 +310,7 @@ def sample_size(sd: float, delta: float, epsilon: float, *, alpha: float = 0.05,
 
 
 def confidence_sequence_margin(sd: float, t: int, t_opt: float, alpha: float = 0.05) -> float:
-    """Give the margin of an asymptotic confidence sequence, which may be looked at after every run.
+    """Return the margin of an asymptotic confidence sequence, which may be looked at after every run.
 
     `sd sqrt(2 (t rho2 + 1) / (t**2 rho2) ln(sqrt(t rho2 + 1) / alpha))` with
     `rho2 = (-2 ln alpha + ln(1 - 2 ln alpha)) / t_opt` (Waudby-Smith et al., arXiv 2103.06476).
@@ -340,7 +340,7 @@ Weighted = list[tuple[float, float]]
 
 
 def _weighted(runs: Iterable[EligibleRun]) -> tuple[Weighted, Weighted]:
-    """Give (weight, reward) of the injected and of the withheld runs."""
+    """Return (weight, reward) of the injected and of the withheld runs."""
     having: Weighted = []
     without: Weighted = []
     for run in runs:

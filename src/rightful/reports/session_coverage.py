@@ -3,7 +3,7 @@
 A session counts on the day, and for the producer, of the first row that names it; several names
 of one run that a producer names first on one day are one session. It has an
 exposure, a grade or a binding if its run has: a link in force gives all names of a run what one
-of them has. Names that were read from a sanitised form are no sessions of their own.
+of them has. Names read from a sanitised form are not sessions of their own.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def days_of(ground: Ground) -> list[Day]:
 
 
 def _having(ground: Ground) -> tuple[Mask, Mask, Mask]:
-    """Say which names have an exposure, a grade and a binding, themselves or by their run.
+    """Return which names have an exposure, a grade and a binding, themselves or by their run.
 
     A grade that was retracted is one: its grader reached the session. The bins say what became of it.
     """

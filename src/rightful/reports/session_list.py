@@ -1,7 +1,7 @@
-"""The sessions of a ledger, the newest first: when, how much, by whom, and what is there of a transcript.
+"""The sessions of a ledger, newest first: times, row counts, producers and transcript states.
 
-Which they are and how whole their transcripts are comes from the projections; only of those that are
-returned the rows are read.
+The list and the transcript states come from the projections. Rows are read only for the sessions that are
+returned.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ _FORKED, _APPENDED = ("history.forked",), ("history.appended",)
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """A transcript that is bound to a session: where it stood, and what the claim rests on."""
+    """A transcript that is bound to a session: its URI, and the evidence of the claim."""
 
     uri: str
     evidence: str
 
 
 class HistoryCounts(msgspec.Struct, frozen=True):
-    """A history that is appended to: in how many batches that was done, and how often it was compacted."""
+    """The number of append batches and of compactions of a history."""
 
     batches: int
     compactions: int
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A session, and what the ledger holds of it.
+    """A session and a summary of its rows.
 
     Attributes:
         session: Its name.
         first_at: When the first of it happened, in RFC 3339; where it has no rows, that which names it first.
         last_at: When the last of it did. A file's time counts only where there is no other.
         at_basis: `file` where both are a file's time, an upper bound.
-        events: How many rows stand under its name.
+        events: How many rows have its name.
         producers: Who wrote them, the first one first.
         transcript: `complete`, `incomplete` or `unknown`; None where it has none.
-        history: What its history holds; None where nobody appends to one, and none was begun.
+        history: The counts of its history; None if it has none.
         bound: The transcripts that are bound to it.
         subagents: How many subagents it has: the names below its own that have no history of their own.
         forks: The names below its own whose history was begun with another one's: forks and branches.
@@ -87,8 +87,8 @@ class Sessions(NamedTuple):
 def sessions(projected: Projected, part: str, limit: int) -> Sessions:
     """Return the sessions that began last, the newest first.
 
-    What stands below a session by its name, as subagents, forks and branches do, is told with it, and names read
-    from a sanitised form are no sessions of their own.
+    Names below a session, such as subagents, forks and branches, are returned with it. Names read from a sanitised
+    form are not sessions of their own.
 
     Args:
         projected: The projections of the ledger.
@@ -107,7 +107,7 @@ def sessions(projected: Projected, part: str, limit: int) -> Sessions:
 
 
 def _numbers(facts: Facts, part: str) -> tuple[list[int], dict[int, list[str]]]:
-    """Return the sessions by number, the newest first, and the names that stand below each."""
+    """Return the sessions by number, the newest first, and the names below each."""
     names = facts.names
     first, seen = names.column("first"), names.column("seen_us")
     known = np.flatnonzero((first <= facts.watermark) & (names.column("alias") == 0))
@@ -138,7 +138,7 @@ def _session(log: Log, names: Names, number: int, state: State | None, below: li
     bound = [Bound(binding.uri, binding.evidence) for binding in held]
     history = HistoryCounts(kinds["history.appended"], kinds["history.compacted"]) if HISTORY & kinds.keys() else None
     if state is None and history is not None:
-        state = "unknown"  # as `completeness_of` says: nobody counts what should be in one
+        state = "unknown"  # as in `completeness_of`: a history has no expected count
     first_at, last_at = times.text_of(first_us), times.text_of(last_us)
     forks = sorted(name_below for name_below in below if any(log.of_session(name_below, _FORKED)))
     others = sorted(
@@ -149,14 +149,14 @@ def _session(log: Log, names: Names, number: int, state: State | None, below: li
 
 
 class _Times:
-    """The first and the last time of a session's rows: those that rows tell themselves, and those of files."""
+    """The first and the last time of a session's rows: event times, and times of files."""
 
     def __init__(self) -> None:
         self.own: tuple[int, int] | None = None
         self.of_files: tuple[int, int] | None = None
 
     def take(self, page: list[Stored]) -> None:
-        """Take a page of rows."""
+        """Add a page of rows."""
         self.own = _spanned(self.own, [row.envelope.at_us for row in page if row.envelope.at_basis is None])
         self.of_files = _spanned(self.of_files, [row.envelope.at_us for row in page if row.envelope.at_basis])
 

@@ -45,7 +45,7 @@ class RunArms:
         self._canonical, self._arms = canonical_arms(facts, policy)
 
     def session(self, run: int) -> str:
-        """Return the name that stands for a run."""
+        """Return the own name of a run."""
         return self._facts.names.text(run)
 
     def values_together(self, value_of: Mapping[str, int]) -> Pairs:

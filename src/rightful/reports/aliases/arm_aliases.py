@@ -2,7 +2,7 @@
 
 Tools write the same lesson as `tools/x.md`, `lessons/tools/x.md` or `/home/dev/ws/lessons/tools/x.md`,
 and every checkout has a path of its own; each spelling is an arm of its own, and the lesson's
-evidence lies scattered (gptme's "224 phantom lessons"). Two spellings are taken for one lesson if
+evidence lies scattered (gptme's "224 phantom lessons"). Two spellings are treated as one lesson if
 the path below `lessons/` (or below `skills/`) is the same. They are not where one run was shown
 lessons of both folders, since a run that uses two folders at once has two repositories; nor where
 their recorded titles differ; nor where folders that are two would become one by several proposals.
@@ -81,7 +81,7 @@ class Proposals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Place(NamedTuple):
-    """Where an arm's path stands.
+    """The location of an arm's path.
 
     Attributes:
         root: The folders down to the mark; None where there is no mark.
@@ -98,7 +98,7 @@ class _Candidates(NamedTuple):
     """The arms that have a place, and those that share one.
 
     Attributes:
-        places: Where each stands.
+        places: The location of each.
         keyed: The arms of each (mark, path); a name without a mark has that of the only names of its path that do.
     """
 
@@ -192,7 +192,7 @@ def _others(facts: Facts) -> Iterator[str]:
 
 
 def same_lesson(arm: str, other: str) -> bool:
-    """Say whether two names are one lesson by their paths; what speaks against it, only a ledger knows."""
+    """Return whether two names are one lesson by their paths. Only a ledger can show evidence against it."""
     here, there = _place(arm), _place(other)
     if here is None or there is None or arm == other:
         return False
@@ -200,7 +200,7 @@ def same_lesson(arm: str, other: str) -> bool:
 
 
 def _place(arm: str) -> _Place | None:
-    """Return where an arm's path stands; None where it is no path of a file below a folder."""
+    """Return the location of an arm's path; None if it is not the path of a file below a folder."""
     absolute = arm.startswith(("/", "\\")) or arm[1:3] == ":\\"
     parts = [part for part in arm.replace("\\", "/").split("/") if part not in {"", "."}]
     if not parts or ".." in parts or "." not in parts[-1] or "://" in arm:
@@ -268,19 +268,19 @@ class _Reasons:
 
 
 class _Folders:
-    """Which folders would be one repository by what is proposed, and whether that tears apart what runs say."""
+    """Folders merged by the proposals, as a union-find; detects a merge of two folders that one run used."""
 
     def __init__(self, separate_roots: Pairs) -> None:
         self._separate_roots = separate_roots
         self._parent: dict[int, int] = {}
 
     def join(self, roots: list[int]) -> None:
-        """Take folders for one."""
+        """Merge folders into one repository."""
         for other in roots[1:]:
             self._parent[self._root(other)] = self._root(roots[0])
 
     def torn(self, root: int) -> frozenset[int] | None:
-        """Return two folders that would be one with this one, and are two."""
+        """Return two folders that the proposals merge with this one although one run used both."""
         mine = self._root(root)
         return next((pair for pair in self._separate_roots if all(self._root(folder) == mine for folder in pair)), None)
 

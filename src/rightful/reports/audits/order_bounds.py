@@ -8,7 +8,7 @@ written, and the evidence does not always give that:
 | an exposure with a time of its own | at that time; a whole second may be any time within that second |
 | a file's time (`at_basis: file`) | at that time or earlier: a clone, a copy or an rsync makes it later |
 | the same, of a session that was graded later | perhaps again, up to the grade: a prompt leaves `last_pretool` |
-| the same, of a session that nobody graded | perhaps again, at any time: nothing says when it ended |
+| the same, of a session without a grade | perhaps again, at any time: nothing says when it ended |
 | a file of a session whose start is known | not before that start |
 | a file that was rewritten after a grade | before the grade, after it, or both |
 | a graded session without an exposure, where not every session has a log | unknown: its file may be deleted |
@@ -56,7 +56,7 @@ class Outcomes(NamedTuple):
     Attributes:
         own: It can have paid its own run.
         foreign: It can have paid another run.
-        nobody: It can have paid nobody.
+        nobody: It can have paid no run.
     """
 
     own: Mask
@@ -145,7 +145,7 @@ def _ends(inputs: CreditInputs) -> Ints:
     """Return the time of the last grade of each name's run, by which it had ended; `_NEVER` without one.
 
     The time of a state file can be the `last_pretool` in it. A prompt rewrites the file after that and leaves
-    `last_pretool`. So the time is no upper bound of the last write, and a session without a grade has no known end.
+    `last_pretool`. So the time is not an upper bound of the last write, and a session without a grade has no known end.
     """
     grades = inputs.grades
     latest = np.full(len(inputs.runs.of), _EVER)
@@ -212,7 +212,7 @@ def _latest_before(writes: _Writes, grade: Ints) -> Ints:
 
 
 def _candidates(found: Settled, writes: _Writes, before: Ints, grade: Ints) -> tuple[Mask, Mask, Mask]:
-    """Return, for each unit, whether its own run can be the newest, another one, one that cannot be told apart."""
+    """Return, for each unit, whether its own run can be the newest, another run, or a run whose identity is unknown."""
     inputs, units, targets = found.inputs, found.units, found.targets
     runs = inputs.runs.of[writes.session].astype(np.int64)
     space = inputs.facts.names.spaces()[writes.session]

@@ -62,7 +62,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fits(self) -> bool:
-        """Say whether it could have been this rule."""
+        """Whether this rule could have written the file."""
         return not self.wrong
 
     @property
@@ -142,7 +142,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def nearest(self) -> list[Candidate]:
-        """The best rule, and all that are as near as it is."""
+        """The best rule, and all rules with the same distance."""
         return [candidate for candidate in self.candidates if _order(candidate) == _order(self.candidates[0])]
 
     @property
@@ -180,7 +180,7 @@ def compared(
     as_of: int | str | None = None,
     decay_at_us: int | None = None,
 ) -> Verdict:
-    """Hold every candidate against a state file.
+    """Compare every candidate with a state file.
 
     Args:
         projected: The projections of the ledger.
@@ -190,7 +190,7 @@ def compared(
         decay_at_us: The time of a decay; the file's last update if None, else the latest event's.
 
     Raises:
-        UsageError: The file is no bandit's state, or `as_of` lies beyond the log.
+        UsageError: The file is not a bandit state, or `as_of` is beyond the log.
     """
     through = projected.prefix(as_of)
     state, facts = state_of(data), projected.facts

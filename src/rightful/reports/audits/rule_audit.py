@@ -58,7 +58,7 @@ class ArmShift(msgspec.Struct, frozen=True):
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a policy does with the credit that a reference gives. Rates are None where nothing was credited.
+    """How a policy credits what a reference credits. Rates are None if nothing was credited.
 
     Attributes:
         policy: The audited policy's name, or its hash where it has none.
@@ -70,8 +70,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         policy_credited_grades: How many of them it credited.
         bound_credited_grades: How many the reference credited.
         foreign_grades: How many it credited to another run than the graded one.
-        unverifiable_grades: How many it credited where that cannot be told.
-        foreign_credit_rate: Foreign ones among those that can be told.
+        unverifiable_grades: How many it credited to a run of unknown identity.
+        foreign_credit_rate: Foreign grades among those that can be checked.
         foreign_grades_bounds: The least and the most grades that can have gone to another run, over every
             order that the evidence allows (`rightful.reports.audits.order_bounds`).
         policy_credited_grades_bounds: The least and the most grades that the policy can have credited.

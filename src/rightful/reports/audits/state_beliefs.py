@@ -1,7 +1,7 @@
 """The state files of bandits, read as beliefs: gptme-sessions, the lesson hook, gptme's matcher, pm-dispatch.
 
 All four are an object with `arms` by name; one also has `contextual_arms` by name and by a JSON
-list. What an arm has beside alpha and beta differs, and is taken where it is there.
+list. The fields of an arm besides alpha and beta differ, and are optional.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class State(NamedTuple):
     Attributes:
         beliefs: By arm, and by arm and context.
         last_us: Its newest time, its own or an arm's; microseconds since 1970, UTC. None without one.
-        notes: What was passed over; sentences.
+        notes: What was skipped; sentences.
     """
 
     beliefs: dict[Key, Believed]
@@ -40,19 +40,19 @@ class State(NamedTuple):
     notes: list[str]
 
     def accepts(self, arm: str) -> bool:
-        """Say whether an arm belongs into this file: models into that of pm-dispatch, all others into the rest.
+        """Return whether an arm belongs to this file: models to that of pm-dispatch, all others to the rest.
 
-        A file that holds both, or none, takes all.
+        A file that contains both, or none, accepts all.
         """
         held = {name.startswith(PM) for name, _ in self.beliefs}
         return len(held) != 1 or arm.startswith(PM) in held
 
 
 def state_of(data: bytes) -> State:
-    """Return what a state file says, taken apart as an import of it would.
+    """Parse a state file in the same way as its import.
 
     Raises:
-        UsageError: It is no bandit's state.
+        UsageError: It is not a bandit state.
     """
     try:
         document = content.parse_json(data)

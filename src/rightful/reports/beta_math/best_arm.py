@@ -29,7 +29,7 @@ _PACE = 3.0
 
 
 def p_best(arms: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Give the probability that each arm is the best: that its draw exceeds those of all others.
+    """Return the probability that each arm is the best: that its draw exceeds those of all others.
 
     `integral f_i(x) product_{j != i} F_j(x) dx`: the share of Thompson sampling's picks (Thompson 1933).
 
@@ -47,7 +47,7 @@ def p_best(arms: Mapping[str, tuple[float, float]]) -> dict[str, float]:
 
 
 def p_greater(a: tuple[float, float], b: tuple[float, float]) -> float:
-    """Give the probability that a draw of one posterior exceeds an independent draw of another.
+    """Return the probability that a draw of one posterior exceeds an independent draw of another.
 
     Args:
         a: The posterior asked about, `(alpha, beta)`.
@@ -63,7 +63,7 @@ def p_greater(a: tuple[float, float], b: tuple[float, float]) -> float:
 
 
 def selection_shift(policy: Mapping[str, float], reference: Mapping[str, float]) -> float:
-    """Give the least share of Thompson sampling's picks that differ between two policies.
+    """Return the least share of Thompson sampling's picks that differ between two policies.
 
     `1/2 sum |P_policy(arm best) - P_reference(arm best)|`, the total variation of the two choices;
     0 only if both pick alike.
@@ -171,7 +171,7 @@ def _density(shape: _Shape, offset: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @functools.cache
 def _rule() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Give nodes and weights on [-1, 1], and the matrix that integrates from -1 to each node.
+    """Return nodes and weights on [-1, 1], and the matrix that integrates from -1 to each node.
 
     The integral of the Legendre polynomial P_k is `(P_{k+1} - P_{k-1}) / (2 k + 1)` (DLMF 18.17.2).
     """

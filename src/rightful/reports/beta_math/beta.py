@@ -99,7 +99,7 @@ def compare(a: Beta, b: Beta) -> Comparison:
 
 
 def cdf(alpha: float, beta: float, x: float) -> float:
-    """Give the probability that the reward of an arm is at most `x`: I_x(alpha, beta).
+    """Return the probability that the reward of an arm is at most `x`: I_x(alpha, beta).
 
     The regularised incomplete Beta function (DLMF 8.17), by a continued fraction (TOMS 708), or by
     Gauss-Legendre quadrature of the tail where both parameters exceed 300.
@@ -121,7 +121,7 @@ def cdf(alpha: float, beta: float, x: float) -> float:
 
 
 def quantile(alpha: float, beta: float, p: float) -> float:
-    """Give the reward that an arm stays below with probability `p`: the inverse of `cdf`.
+    """Return the reward that an arm stays below with probability `p`: the inverse of `cdf`.
 
     Newton's method on the logarithm of the smaller tail as a function of the log odds of the reward.
     That function is concave and rising, because the log odds of a Beta have a log-concave density,
@@ -149,7 +149,7 @@ def quantile(alpha: float, beta: float, p: float) -> float:
 
 
 def interval(alpha: float, beta: float, mass: float = 0.95) -> tuple[float, float]:
-    """Give the equal-tailed credible interval: the quantiles at `(1 - mass) / 2` and `(1 + mass) / 2`.
+    """Return the equal-tailed credible interval: the quantiles at `(1 - mass) / 2` and `(1 + mass) / 2`.
 
     Args:
         alpha: First parameter, above 0.

@@ -39,7 +39,7 @@ _TWO = 2
 
 
 def crossings(a: Beta, b: Beta) -> tuple[float, ...]:
-    """Give the rewards where two posterior densities are equal, ascending.
+    """Return the rewards where two posterior densities are equal, ascending.
 
     `ln(f_a / f_b)` is `da ln x + db ln(1 - x) + c`: as a function of the log odds it bends one way
     only, so it has one zero where `da` and `db` differ in sign and two where they agree.
@@ -49,7 +49,7 @@ def crossings(a: Beta, b: Beta) -> tuple[float, ...]:
         b: The other.
 
     Returns:
-        None (equal posteriors), one or two rewards; 0.0 or 1.0 stands for one too near that end for a float.
+        None (equal posteriors), one or two rewards; 0.0 or 1.0 if a reward is too near that end for a float.
 
     Raises:
         UsageError: One of the four numbers is not a finite number above 0.

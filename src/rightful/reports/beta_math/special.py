@@ -54,12 +54,12 @@ class Tails(NamedTuple):
 
 
 def at(x: float) -> Point:
-    """Give the point of a reward strictly between 0 and 1."""
+    """Return the point of a reward strictly between 0 and 1."""
     return Point(x, 1.0 - x, math.log(x), math.log1p(-x))
 
 
 def at_logit(t: float) -> Point:
-    """Give the point whose log odds `ln(x / (1 - x))` are `t`, any finite number."""
+    """Return the point whose log odds `ln(x / (1 - x))` are `t`, any finite number."""
     small = math.exp(-abs(t))
     near, far = -math.log1p(small), -abs(t) - math.log1p(small)
     low = Point(small / (1.0 + small), 1.0 / (1.0 + small), far, near)
@@ -78,7 +78,7 @@ def checked(alpha: float, beta: float) -> tuple[float, float]:
     rewards are counted one by one, so no ledger comes near either.
 
     Raises:
-        UsageError: One is zero, negative, NaN or infinite. Mend the prior or what produced it.
+        UsageError: One is zero, negative, NaN or infinite. Fix the prior or what produced it.
     """
     if not (0.0 < alpha < math.inf and 0.0 < beta < math.inf):
         raise errors.UsageError(
@@ -89,7 +89,7 @@ def checked(alpha: float, beta: float) -> tuple[float, float]:
 
 
 def centre(a: float, b: float) -> Point:
-    """Give the point of the mean, `a / (a + b)`, with its logarithms."""
+    """Return the point of the mean, `a / (a + b)`, with its logarithms."""
     x, y = a / (a + b), b / (a + b)
     log_small = math.log(min(a, b)) - math.log(a + b)
     log_large = math.log1p(-min(x, y))
@@ -97,7 +97,7 @@ def centre(a: float, b: float) -> Point:
 
 
 def mean(alpha: float, beta: float) -> float:
-    """Give the posterior mean `alpha / (alpha + beta)`; reward units.
+    """Return the posterior mean `alpha / (alpha + beta)`; reward units.
 
     Raises:
         UsageError: A parameter is not a finite number above 0.
@@ -119,7 +119,7 @@ def log1pmx(u: float) -> float:
 
 
 def stirling(z: float) -> float:
-    """Give what Stirling's formula leaves: `ln Gamma(z) - ((z - 1/2) ln z - z + ln(2 pi) / 2)` (DLMF 5.11.1)."""
+    """Return what Stirling's formula leaves: `ln Gamma(z) - ((z - 1/2) ln z - z + ln(2 pi) / 2)` (DLMF 5.11.1)."""
     if z < _SERIES_FROM:
         return math.lgamma(z) - (z - 0.5) * math.log(z) + z - _HALF_LOG_TAU
     inverse = 1.0 / z
@@ -128,7 +128,7 @@ def stirling(z: float) -> float:
 
 
 def stirling_slope(z: float) -> float:
-    """Give the derivative of `stirling`: `digamma(z) - ln z + 1 / (2 z)` (DLMF 5.11.2)."""
+    """Return the derivative of `stirling`: `digamma(z) - ln z + 1 / (2 z)` (DLMF 5.11.2)."""
     if z < _SERIES_FROM:
         steps = math.ceil(_SERIES_FROM - z)
         far = z + steps
@@ -140,7 +140,7 @@ def stirling_slope(z: float) -> float:
 
 
 def stirling_bend(z: float) -> float:
-    """Give the second derivative of `stirling`: `trigamma(z) - 1 / z - 1 / (2 z**2)` (DLMF 5.15.8)."""
+    """Return the second derivative of `stirling`: `trigamma(z) - 1 / z - 1 / (2 z**2)` (DLMF 5.15.8)."""
     if z < _SERIES_FROM:
         steps = math.ceil(_SERIES_FROM - z)
         far = z + steps
@@ -212,7 +212,7 @@ def tails(a: float, b: float, point: Point) -> Tails:
         small, first = _quadrature, past <= 0.0
     else:
         small, first = _fraction, past <= 0.0
-        if abs(past) < _HALF:  # beside the mean: the end that is nearer than the fraction's turning point
+        if abs(past) < _HALF:  # near the mean: the end that is nearer than the fraction's turning point
             near, far = (b, point.y) if first else (a, point.x)
             first ^= far * (a + b + 2.0) < near + 1.0
     if first:

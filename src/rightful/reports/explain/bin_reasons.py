@@ -176,7 +176,7 @@ def _contested(case: Case, unit: int) -> str:
 
 
 def _unambiguous_name(case: Case, number: int, other: int) -> str:
-    """Return a name beside another one, which may be of the same text."""
+    """Return a name, marked as exact if the other name has the same text."""
     name = case.distinct_name(number)
     return f"{name} (exact name)" if number != other and name == case.text(other) else name
 

@@ -1,8 +1,8 @@
-"""A case: what one explanation looks at, settled once, with the questions that its sentences ask.
+"""A case: the inputs of one explanation, settled once, with queries for its sentences.
 
 A case is about a closed set of names (`Names.closure`), so that one session of a ledger of
 millions is explained without settling the others; under the newest-file rule, and for the
-policies whose answer is no sum, it is about all of them.
+policies whose answer is not a sum, it is about all of them.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class Case:
 
     @cached_property
     def quarantine(self) -> Quarantined:
-        """Which rows stand in conflict, and which were withdrawn."""
+        """Which rows are in conflict, and which were withdrawn."""
         return quarantined(self.facts, self.through)
 
     def withdrawn_at(self, position: int) -> str:
-        """Return where the withdrawals of a row stand, for a sentence: `#7`, or `#7 and #9`."""
+        """Return the positions of the withdrawals of a row, for a sentence: `#7`, or `#7 and #9`."""
         return listed([f"#{at}" for at in withdrawn_by(self.facts, position, self.through)])
 
     @cached_property
@@ -82,7 +82,7 @@ class Case:
 
     @cached_property
     def place(self) -> Ints:
-        """Where each row of `CreditInputs.shown` stands in `order`."""
+        """The place of each row of `CreditInputs.shown` in `order`."""
         place = np.empty(len(self.order), np.int64)
         place[self.order] = np.arange(len(self.order))
         return place
@@ -103,7 +103,7 @@ class Case:
         return self.facts.names.text(number)
 
     def distinct_name(self, number: int) -> str:
-        """Return a session's name, told apart from the same text as another name of the ledger."""
+        """Return a session's name, marked if another name of the ledger has the same text."""
         text = self.text(number)
         twin = self.facts.names.texts.find(text) if self.facts.names.alias[number] else None
         if twin is None or not self.known(twin):
@@ -111,7 +111,7 @@ class Case:
         return f"{text} (from a file name)"
 
     def known(self, number: int) -> bool:
-        """Say whether a row up to the position names the session."""
+        """Return whether a row up to the position names the session."""
         return self.facts.names.first[number] <= self.through
 
     # -- exposures and grades ------------------------------------------------------------
@@ -138,7 +138,7 @@ class Case:
         return {self.policy.arm_aliases.get(arm, arm) for arm in arms}
 
     def timing(self, unit: int, shown: Ints) -> tuple[Mask, Mask]:
-        """Say which exposures count for a unit, and which came after it."""
+        """Return which exposures count for a unit, and which came after it."""
         at = np.full(len(shown), self.inputs.grades.at[self.units.grade[unit]])
         return in_time(self.inputs, at, shown)
 
@@ -155,7 +155,7 @@ class Case:
         return ordered
 
     def counts_for(self, units: Ints, shown: int) -> tuple[Mask, Mask]:
-        """Say for which units an exposure counts, and for which it came too late."""
+        """Return for which units an exposure counts, and for which it came too late."""
         return in_time(self.inputs, self.inputs.grades.at[self.units.grade[units]], np.full(len(units), shown))
 
     def arms_of(self, row: int) -> list[str]:
@@ -170,7 +170,7 @@ class Case:
         return [self.facts.arms.values[arm] for arm in table["arm"][low:high].tolist()]
 
     def was_shown(self, number: int) -> bool:
-        """Say whether an exposure of exactly this name counts."""
+        """Return whether an exposure of exactly this name counts."""
         return bool((self.inputs.shown.usable & (self.inputs.shown.name == number)).any())
 
     def grader(self, row: int) -> tuple[str, str]:
@@ -179,7 +179,7 @@ class Case:
         return producer, rubric
 
     def grade_label(self, row: int) -> str:
-        """Return what to call a grade: grader, seq, position, and whose it is."""
+        """Return the label of a grade: grader, seq and position."""
         grades = self.facts.grades
         grader = "/".join(self.grader(row))
         return f"{grader} seq {int(grades['seq'][row])} (#{int(grades['pos'][row])})"
@@ -230,7 +230,7 @@ class Case:
         return sorted(found)
 
     def latest_us(self) -> int:
-        """Return the largest time of an event in the ledger; what is added by hand comes after it."""
+        """Return the largest time of an event in the ledger; manual events come after it."""
         return max(self.facts.clock, default=0)
 
 
@@ -241,7 +241,7 @@ def case_of(facts: Facts, policy: Policy, through: int, names: Iterable[int]) ->
 
 
 def envelopes_at(log: Log, positions: Iterable[int]) -> dict[int, Envelope]:
-    """Return the envelopes at some positions; in one read where they stand close together."""
+    """Return the envelopes at some positions; in one read if they are close together."""
     found: dict[int, Envelope] = {}
     target_name = sorted(set(positions))
     for first, last in _stretches(target_name):

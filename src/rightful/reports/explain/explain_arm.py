@@ -35,7 +35,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: `opening`, `credit`, `decay` or `prune`.
-        position: Where the event stands that moved it.
+        position: The position of the event that moved it.
         id: Its event id.
         at: When it happened.
         session: Of a credit: the run's own name.
@@ -123,7 +123,7 @@ def explain_arm(
     Args:
         projected: The projections, with their log.
         policy: The rule.
-        arm: The arm's name; an alias of the policy's stands for its arm.
+        arm: The arm's name; an alias of the policy is replaced by its arm.
         as_of: A position, or a time of recording. All of the log if None.
         decay_at: The time of a decay; the largest event time up to the position if None.
 

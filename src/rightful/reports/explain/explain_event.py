@@ -32,7 +32,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     """One row of an event id.
 
     Attributes:
-        position: Where it stands.
+        position: Its position.
         revision: Which row of its id it is, from 1.
         outcome: How it was classified.
         recorded_at: When the ledger wrote it.
@@ -120,14 +120,14 @@ def explain_event(
 
     Args:
         projected: The projections; None where they cannot be built, as with rows of a newer
-            program. The row and its revisions are told then, and its use is not.
+            program. Then the row and its revisions are returned without their use.
         log: The log.
         policy: The rule.
         position: Where the row stands.
         as_of: A position, or a time of recording; what came later used nothing. All if None.
 
     Raises:
-        UsageError: No row stands there.
+        UsageError: The ledger has no such position.
     """
     head = log.head()
     if not 1 <= position <= head:
@@ -181,7 +181,7 @@ class _EventExplainer:
         )
 
     def _parts(self, facts: Facts) -> tuple[ExposureRow | None, GradeRow | None, Link | None]:
-        """Return what became of the row, by its kind; all None where the fold passed over it."""
+        """Return what became of the row, by its kind; all None if the fold skipped it."""
         position = self.row.position
         near = {position: self.row.envelope}
         shown = _row_at(facts.shown["pos"], position)

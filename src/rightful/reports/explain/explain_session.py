@@ -53,7 +53,7 @@ class Aside(msgspec.Struct, frozen=True):
     """A row that attribution does not read, though it is of a type that it reads.
 
     Attributes:
-        position: Where it stands.
+        position: Its position.
         id: Its event id.
         type: Its type.
         session: Its session.
@@ -75,8 +75,8 @@ class SessionExplained(msgspec.Struct, frozen=True, kw_only=True):
         policy: The policy's hash.
         through: The position it holds for.
         verdict: The whole in a sentence or two, of the session's own run.
-        run: The name that stands for its run; None where nobody can tell.
-        run_reason: Why it is that run, or why nobody can tell.
+        run: The own name of its run; None if it is not known.
+        run_reason: Why it is that run, or why it is not known.
         pending: Whether its run was shown arms and waits for a grade.
         names: The names of the run, and those that fit them as sanitised forms.
         links: The links that name one of them, each with what it came to.
@@ -200,7 +200,7 @@ def _elsewhere(table: Any, rows: list[int], own: set[int]) -> set[int]:  # noqa:
 
 
 def _run_number(case: Case, number: int) -> int:
-    """Return the name whose run is told: a sanitised form that fits one session is that session."""
+    """Return the name whose run is explained: a sanitised form that fits one session is that session."""
     alias = case.facts.names.alias
     fitting = case.facts.names.fitting(number, case.through) if alias[number] else []
     return fitting[0] if len(fitting) == 1 and not alias[fitting[0]] else number
@@ -219,7 +219,7 @@ def _name(facts: Facts, number: int, through: int, role: str) -> Name:
 
 
 def _asides(log: Log, sessions: list[str], explained: set[int], through: int) -> list[Aside]:
-    """Return the rows of the sessions that the fold passed over, with the reason."""
+    """Return the rows of the sessions that the fold skipped, with the reason."""
     found = []
     for session in dict.fromkeys(sessions):
         for row in log.read(session=session, types=_READ, until=through):
@@ -274,7 +274,7 @@ def _verdict(session: str, exposures: list[ExposureRow], grades: list[GradeRow],
 
 
 def _names(row: GradeRow, mine: list[ExposureRow]) -> bool:
-    """Say whether a grade in a bin reaches one of some exposures, or names their session."""
+    """Return whether a grade in a bin reaches one of some exposures, or names their session."""
     return row.bin is not None and any(
         exposure.grade == row.position or exposure.session == row.exposure_session for exposure in mine
     )

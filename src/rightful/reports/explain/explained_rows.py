@@ -26,14 +26,14 @@ class ExposureRow(msgspec.Struct, frozen=True, kw_only=True):
     """An exposure and what became of it.
 
     Attributes:
-        position: Where it stands.
+        position: Its position.
         id: Its event id.
         at: When it happened.
         at_basis: `file` where that is a file's time, only an upper bound.
-        session: Who was shown it.
-        producer: Who says so.
+        session: The session that was shown it.
+        producer: The producer of the event.
         arms: What was shown, in order.
-        withheld: What was held back.
+        withheld: The arms that were withheld.
         context: The dimensions of a contextual bandit.
         state: What became of it.
         reason: Why, in a sentence.
@@ -60,15 +60,15 @@ class GradeRow(msgspec.Struct, frozen=True, kw_only=True):
     """A grade or a retraction and what became of it.
 
     Attributes:
-        position: Where it stands.
+        position: Its position.
         id: Its event id.
-        at: When it was given.
-        session: Who was graded, by the grader's name.
+        at: Its time.
+        session: The graded session, as the grader names it.
         grader: Producer and rubric.
         kind: `grade`, `retraction` or `erased`.
         seq: The grader's own revision number.
-        reward: The reward; None where it gives a word, or nothing.
-        outcome: The word.
+        reward: The reward; None if it has an outcome word, or nothing.
+        outcome: The outcome word.
         exposure_session: The session that earned it, where the grade names one.
         state: A bin, or why it is in none.
         bin: The settlement's name of the bin; None where it is in none.
@@ -76,7 +76,7 @@ class GradeRow(msgspec.Struct, frozen=True, kw_only=True):
         exposures: The positions of the exposures that count for it.
         arms: The arms that it paid.
         outside_balance: Of a grade in-balance, the arms that it would pay and that no balance of its time holds.
-        remedies: What would have to be recorded for it to count.
+        remedies: The events that would make it count.
     """
 
     position: int

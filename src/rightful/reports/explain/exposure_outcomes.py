@@ -1,4 +1,4 @@
-"""What became of each exposure: paid by which grade, or why by none."""
+"""The outcome of each exposure: the grade that pays it, or why none does."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ STATES = (
     "paid", "repeated", "unweighted", "unpaid", "late", "pending", "nothing-shown", "not-newest", "other-name",
     "shadowed", "unclear", "conflicting", "erased", "withdrawn", "left-out",
 )  # fmt: skip
-"""What can become of an exposure."""
+"""The states of an exposure."""
 
 
 class Fate(NamedTuple):
-    """What became of an exposure.
+    """The outcome of an exposure.
 
     Attributes:
         state: One of `STATES`.

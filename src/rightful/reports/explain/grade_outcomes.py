@@ -23,7 +23,7 @@ OUTSIDE = (
 
 
 class Verdict(NamedTuple):
-    """What became of a grade.
+    """The outcome of a grade.
 
     Attributes:
         state: A bin, or why it is in none.

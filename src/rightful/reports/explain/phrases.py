@@ -1,4 +1,4 @@
-"""The words of an explanation: why a bin pays nobody, spans of time, and events that would settle it."""
+"""Phrases of an explanation: why a bin pays no arm, time spans, and events that would settle it."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ WHY: Mapping[str, str] = {
     "in_balance": "an opening balance covers its run",
     "erased": "its exposure was erased",
 }
-"""Why the grades of a bin end there, in a clause, where that has one cause; `bins.why` knows of the others."""
+"""Why the grades of a bin end there, as a clause, for bins with one cause; `bin_reasons.why` adds the others."""
 
 REWARD = "<reward, 0 to 1>"
-"""Stands where only a grader knows the reward; a number, so that it is refused as it stands."""
+"""Placeholder for a reward that only a grader knows; the wire check refuses it, since it is not a number."""
 
 ARMS = "<the arms that were shown, an array of objects with `arm`>"
-"""Stands where only the one who showed them knows the arms; an array, so that it is refused as it stands."""
+"""Placeholder for arms that only the showing tool knows; the wire check refuses it, since it is not an array."""
 
 OTHER_NAME = "<the run's name in the tool that showed the arms>"
-"""Stands where only a person knows under which other name the run was shown something; no name of a session."""
+"""Placeholder for another name of the run that only a person knows; not a valid session name."""
 
 PRODUCER = "<producer>"
-"""Stands where nobody has graded yet, so that it is not known who will; no name of a producer."""
+"""Placeholder for the producer of a grade that does not exist yet; not a valid producer."""
 
 DESK = "manual"
 """The producer of events that a person adds by hand."""
@@ -44,14 +44,14 @@ _UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000))
 
 
 class Remedy(msgspec.Struct, frozen=True):
-    """What would have to be so for a grade to count.
+    """A condition under which a grade would count.
 
     Attributes:
         what: A sentence.
-        events: Wire objects to append; text in angle brackets stands for what nobody but a person
-            knows, where the wire check refuses it.
-        policy: A policy to ask under instead, where nothing needs to be recorded: the one that was
-            asked, without its defaults, with what has to change of it.
+        events: Wire objects to append; text in angle brackets is a placeholder for what only a
+            person knows, and the wire check refuses it.
+        policy: A policy to use instead, if nothing needs to be recorded: the fields of the given policy that
+            are not defaults, with the necessary changes.
     """
 
     what: str
@@ -60,12 +60,12 @@ class Remedy(msgspec.Struct, frozen=True):
 
 
 def bin_name(number: int) -> str:
-    """Return a bin as people write it: `late-only`."""
+    """Return the display name of a bin: `late-only`."""
     return BINS[number].replace("_", "-")
 
 
 def span(us: int) -> str:
-    """Return a stretch of time in the two units that say most of it: `3 m 5 s`, `2 d 4 h`, `0.2 s`."""
+    """Return a time span in its two largest units: `3 m 5 s`, `2 d 4 h`, `0.2 s`."""
     rest, resolves_run = abs(us), list[str]()
     for unit, size in _UNITS:
         count, rest = divmod(rest, size)
@@ -76,7 +76,7 @@ def span(us: int) -> str:
 
 
 def listed(names: list[str], most: int = 5) -> str:
-    """Return names as words: `a, b and 3 more`."""
+    """Return names as a phrase: `a, b and 3 more`."""
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most:,} more"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
@@ -88,7 +88,7 @@ def count(number: int, what: str) -> str:
 
 
 def exposure_event(session: str, at_us: int, arms: list[str]) -> Wire:
-    """Return the exposure that a person could add, with a key that makes adding it twice one event."""
+    """Return an exposure that a person could add; its key makes a second append a duplicate."""
     return {
         "type": "exposure.recorded", "producer": DESK, "key": composite_key("explain", "exposure", session, at_us),
         "session": session, "at": times.text_of(at_us), "arms": [{"arm": arm} for arm in arms] or ARMS,

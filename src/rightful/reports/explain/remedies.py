@@ -162,7 +162,7 @@ def _for_ambiguous(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
 
 
 def _of_the_fitting(case: Case, row: int, fitting: list[int]) -> Remedy:
-    """Say which of the names that fit is meant; one that was shown nothing under its exact name needs that first."""
+    """Return a new grade that names one fitting session; a session without an exposure needs one first."""
     alias = case.facts.names.alias
     fits = " or ".join(dict.fromkeys(case.distinct_name(name) for name in fitting))
     shown = [name for name in fitting if not alias[name] and case.was_shown(name)]
@@ -313,7 +313,7 @@ def _for_left_out(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # no
 
 
 def remedy_of_waiting_run(case: Case, number: int) -> Remedy:
-    """Return what a run that nobody has graded waits for."""
+    """Return the remedy for a run without a grade."""
     runs, shown = case.inputs.runs, case.inputs.shown
     mine = shown.at[runs.of[shown.session] == runs.of[number]]
     at_us = max(int(mine.max(initial=0)), case.inputs.through_balance_us + 1)

@@ -1,7 +1,7 @@
-"""What if: whether what is proposed would change what is stated, tried on a copy of the facts of a case.
+"""What-if trials: whether a remedy would change a verdict, tried on a copy of the facts of a case.
 
-The events of a remedy are folded behind the last position that counts, and the case is settled
-again. Nothing is written. What changes nothing is no remedy and is not proposed.
+The events of a remedy are folded after the last position that counts, and the case is settled
+again. Nothing is written. A remedy that changes nothing is not proposed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from rightful.reports.explain.phrases import ARMS, DESK, OTHER_NAME, PRODUCER, R
 from rightful.reports.explain.run_membership import run_of
 
 _TRIED_ROWS = 10_000_000
-"""What one explanation tries at most, in rows settled again (a second or two); remedies beyond are given untried."""
+"""Rows that one explanation settles again at most (a second or two); further remedies are returned untried."""
 
 _ONE_TRY_ROWS = 10_000
-"""What a try costs beside the rows of its case, in rows; a name of the case is as dear as `_NAME_ROWS`."""
+"""Fixed cost of a trial, in rows; each name of the case costs `_NAME_ROWS` more."""
 
 _NAME_ROWS = 8
 
@@ -37,7 +37,7 @@ _NUMBERS = re.compile(r"seq \d+|#\d+")
 
 
 def helps(case: Case, row: int, verdict: Verdict, remedy: Remedy) -> bool:
-    """Say whether recording a remedy changes why a grade does not count; True where it proposes no events."""
+    """Return whether recording a remedy changes why a grade does not count; True if it proposes no events."""
     if not remedy.events or not _affordable(case):
         return True
     after = _after(case, remedy.events, int(case.facts.grades["at"][row]))
@@ -52,14 +52,14 @@ def helps(case: Case, row: int, verdict: Verdict, remedy: Remedy) -> bool:
 
 
 def _changed(before: Verdict, after: Verdict, *, linked: bool) -> bool:
-    """Say whether a verdict is another one; a link that leaves the grade in its bin makes new doubts of old ones."""
+    """Return whether a verdict differs; a link must change the state, since it rewords the reason in any case."""
     if before.state != after.state:
         return True
     return not linked and _NUMBERS.sub("", before.reason) != _NUMBERS.sub("", after.reason)
 
 
 def resolves_run(case: Case, number: int, remedy: Remedy) -> bool:
-    """Say whether recording a remedy changes why nobody can tell which run a name belongs to, or pays a run apart."""
+    """Return whether recording a remedy changes why the run of a name is unknown, or pays a run of its own."""
     if not remedy.events or not _affordable(case):
         return True
     after = _after(case, remedy.events, case.latest_us())
@@ -73,7 +73,7 @@ def resolves_run(case: Case, number: int, remedy: Remedy) -> bool:
 
 
 def credits_new(case: Case, remedy: Remedy) -> bool:
-    """Say whether a grade that a remedy proposes pays, or would if an arm had been shown in time."""
+    """Return whether a grade that a remedy proposes pays, or would if an arm had been shown in time."""
     if not _affordable(case):
         return True
     after = _after(case, remedy.events, case.latest_us())
@@ -86,7 +86,7 @@ def _credited(case: Case, after: Case) -> bool:
 
 
 def pays_under(case: Case, row: int, changed: Wire) -> bool:
-    """Say whether a grade is credited once a policy is changed so."""
+    """Return whether a grade is credited under a policy with these changes."""
     if not _affordable(case):
         return True
     policy = policy_of({**case.policy.as_dict(), **changed})
@@ -101,7 +101,7 @@ def _affordable(case: Case) -> bool:
 
 
 def _after(case: Case, events: list[Wire], at_us: int) -> Case | None:
-    """Return the case with events behind its last position; None where two of them are one event."""
+    """Return the case with events after its last position; None if two of them have one id."""
     facts = excerpt(case)
     named = [event for event in events if OTHER_NAME in event.values()]
     more = [exposure_event(_SOME_NAME, at_us, [_SOME_ARM])] if named else []
@@ -125,7 +125,7 @@ def _envelope(checked_event: wire.Checked, body: bytes) -> Envelope:
 
 
 def _filled(value: Any, policy: Policy) -> Any:  # noqa: ANN401 - any part of a wire object
-    """Put in something for what only a person knows."""
+    """Replace placeholders by sample values."""
     if isinstance(value, dict):
         return {name: _filled(part, policy) for name, part in value.items()}
     if isinstance(value, list):
@@ -137,7 +137,7 @@ def _filled(value: Any, policy: Policy) -> Any:  # noqa: ANN401 - any part of a 
 
 
 def excerpt(case: Case) -> Facts:
-    """Return a copy of the facts of a case's names, up to its position, for trying something on."""
+    """Return a copy of the facts of a case's names, up to its position, for a trial."""
     old, facts = case.facts, Facts()
     chosen = list(range(len(old.names))) if case.names is None else case.names
     number = _names(old, facts, chosen, case.through)
@@ -176,7 +176,7 @@ def excerpt(case: Case) -> Facts:
 
 
 def _names(old: Facts, facts: Facts, chosen: Iterable[int], through: int) -> Ints:
-    """Copy names; return the new number of each, -1 for those left out and, at the end, for no name."""
+    """Copy names; return the new number of each, -1 for omitted ones and, at the end, for no name."""
     number = np.full(len(old.names) + 1, -1, np.int64)
     for name in chosen:
         text, alias, first = old.names.text(name), bool(old.names.alias[name]), old.names.first[name]

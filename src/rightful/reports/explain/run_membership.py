@@ -1,4 +1,4 @@
-"""Why a session belongs to the run it belongs to, what each link came to, and what would settle a doubt."""
+"""Why a session belongs to its run, the state of each link, and remedies for an unknown run."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LINK_STATES = {
     IN_FORCE: "in force", UNUSABLE: "conflicting", VOID: "withdrawn", UNLINKS: "unlinks",
     UNDONE: "unlinked", WEAKER: "weaker", SECOND_GUESS: "weaker",
 }  # fmt: skip
-"""What a link comes to, as people read it."""
+"""The display name of each link state."""
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A link or unlink, and what it came to.
+    """A link or unlink, and its state.
 
     Attributes:
-        position: Where it stands.
+        position: Its position.
         session: The run's own name.
         other: The name that it joins.
         relation: `native`, `resume`, `retry`, `subagent`.
@@ -58,7 +58,7 @@ class Run(NamedTuple):
     """Which run a session belongs to.
 
     Attributes:
-        name: The name that stands for the run; None where nobody can tell.
+        name: The own name of the run; None if it is not known.
         names: All names that links in force join.
         reason: In a sentence.
         remedies: What would settle a doubt.
@@ -71,7 +71,7 @@ class Run(NamedTuple):
 
 
 def run_of(case: Case, number: int) -> Run:
-    """Return which run a session belongs to, or why nobody can tell."""
+    """Return which run a session belongs to, or why it is not known."""
     members = case.component(number)
     names = [case.text(name) for name in members]
     name, runs = case.text(number), case.inputs.runs
@@ -166,7 +166,7 @@ def _first_shown(case: Case, number: int) -> int:
 
 
 def links_of(case: Case, numbers: set[int]) -> list[Link]:
-    """Return the links that name one of some sessions, each with what it came to."""
+    """Return the links that name one of some sessions, each with its state."""
     found = []
     for row, session, other, state, relation, evidence in case.links:
         if session in numbers or other in numbers:
