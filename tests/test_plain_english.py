@@ -8,9 +8,8 @@ from tests import english
 MOST: dict[str, int] = {
     "cli comment": 90,
     "cli message": 0,
-    "cli name": 119,
+    "cli name": 0,
     "demo comment": 5,
-    "demo name": 1,
     "docs docs": 131,
     "encoding comment": 10,
     "encoding name": 5,

@@ -119,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         atexit.register(_ignore_interrupts)  # all is said by then, and the rest would end in a traceback
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        if (asked := _hook_call(words)) is not None and not (words := asked):
+        if (call := _hook_call(words)) is not None and not (words := call):
             return 0  # nobody's words that we could read
         if words[:2] == _HOOK_CALL and (code := _hooked(words[2:], alone=alone)) is not None:
             return code

@@ -148,10 +148,10 @@ def _dropout(session: Session) -> dict[str, Any]:
 
 
 def _write_state(path: Path, session: Session) -> None:
-    shown = _at(session.start + 1).timestamp()
-    state = {"injected": [f"{LESSONS}/{name}" for name in session.lessons], "last_pretool": shown}
+    shown_at_s = _at(session.start + 1).timestamp()
+    state = {"injected": [f"{LESSONS}/{name}" for name in session.lessons], "last_pretool": shown_at_s}
     path.write_text(json.dumps(state), "utf-8")
-    os.utime(path, (shown, shown))
+    os.utime(path, (shown_at_s, shown_at_s))
 
 
 def _record(session: Session) -> dict[str, Any]:
@@ -174,11 +174,11 @@ def _record(session: Session) -> dict[str, Any]:
 def _bandit_state() -> dict[str, Any]:
     """What an updater believes that joins each grade with the newest exposure."""
     arms: dict[str, dict[str, Any]] = {}
-    graded = sorted((session for session in SESSIONS if session.grade is not None), key=lambda one: one.end)
+    graded = sorted((session for session in SESSIONS if session.grade is not None), key=lambda session: session.end)
     for session in graded:
         reward, now = session.grade or 0.0, _at(session.end).isoformat()
-        shown = [one for one in SESSIONS if one.lessons and one.start + 1 <= session.end]
-        for name in max(shown, key=lambda one: one.start).lessons:
+        earlier = [other for other in SESSIONS if other.lessons and other.start + 1 <= session.end]
+        for name in max(earlier, key=lambda other: other.start).lessons:
             arm = f"{LESSONS}/{name}"
             empty = {"arm_id": arm, "alpha": 1.0, "beta": 1.0, "total_selections": 0, "total_rewards": 0}
             state = arms.setdefault(arm, empty)

@@ -70,12 +70,12 @@ def run(args: argparse.Namespace) -> int:
     """Print the comparison."""
     if args.recorded is not None:
         return audit_recorded.run(args)
-    (policy, against), as_of = _asked(args), options.as_of(args)
+    (policy, against), as_of = _sides(args), options.as_of(args)
     with options.folded(args) as ledger:
         policy = what_if.changed(args, policy, ledger, but=_BALANCES)
         decay_at = options.decay_at(args, policy.policy, against.policy)
         counted = what_if.balances(args.balances)
-        found = ledger.audit(policy.ask, against.ask, as_of=as_of, decay_at=decay_at, balances=counted)
+        found = ledger.audit(policy.for_ledger, against.for_ledger, as_of=as_of, decay_at=decay_at, balances=counted)
         by_then = options.before_all(args, found.through, ledger)
         decay_notice.note_far(args, ledger, found.through, policy.policy, against.policy)
     if by_then:
@@ -97,12 +97,12 @@ def _note_own_balances(*sides: Named) -> None:
             )
 
 
-def _asked(args: argparse.Namespace) -> tuple[Named, Named]:
+def _sides(args: argparse.Namespace) -> tuple[Named, Named]:
     """Return what is audited and what it is held against: `--against P` alone holds P against bound.
 
     With a what-if option and no policy, the reference itself is what is changed.
     """
-    default = "bound" if what_if.asked(args, but=_BALANCES) else "historical-newest"
+    default = "bound" if what_if.is_used(args, but=_BALANCES) else "historical-newest"
     audited = options.policy_named(args.policy or args.against or default, "POLICY" if args.policy else "--against")
     return audited, options.policy_named(args.against or "bound" if args.policy else "bound", "--against")
 
@@ -130,7 +130,7 @@ def _roles(policy: Named, against: Named) -> _Roles:
 
     if policy.label == against.label:
         return _Roles("policy", "reference")
-    names = _Roles(*(tables.shortened(terminal.safe(one.label), _LABEL_CHARS) for one in (policy, against)))
+    names = _Roles(*(tables.shortened(terminal.safe(named.label), _LABEL_CHARS) for named in (policy, against)))
     return names if names.policy != names.reference else _Roles("policy", "reference")
 
 
@@ -142,8 +142,8 @@ def _show(found: Audit, policy: Named, against: Named, *, advice: list[str]) -> 
     given, owed = options.number(found.policy_mass), options.number(found.bound_mass)
     compared = bool(found.bound_credited_grades)
     facts = {
-        "audited": policy.shown,
-        "against": against.shown,
+        "audited": policy.title,
+        "against": against.title,
         "through": f"position {found.through:,}",
         "opening balances": _balances(found),
         "reward gone astray": _part(found.foreign_reward, "of all credited reward", found.foreign_reward_share),
@@ -188,12 +188,12 @@ def _show_arms(found: Audit, roles: _Roles) -> None:
     }  # fmt: skip
     rows = [
         [
-            one.arm, options.fixed(_mean(one.bound)), options.fixed(_mean(one.policy)),
-            options.fixed(one.delta_mean, sign=True),
-            options.fixed(one.w1), options.fixed(one.tv),
-            options.fixed(found.p_best_bound[one.arm]), options.fixed(found.p_best_policy[one.arm]),
+            shift.arm, options.fixed(_mean(shift.bound)), options.fixed(_mean(shift.policy)),
+            options.fixed(shift.delta_mean, sign=True),
+            options.fixed(shift.w1), options.fixed(shift.tv),
+            options.fixed(found.p_best_bound[shift.arm]), options.fixed(found.p_best_policy[shift.arm]),
         ]
-        for one in sorted(found.per_arm, key=lambda one: (-one.w1, one.arm))
+        for shift in sorted(found.per_arm, key=lambda shift: (-shift.w1, shift.arm))
     ]  # fmt: skip
     if rows:
         note = "sorted by W1, the distance of the two beliefs in reward"
@@ -245,7 +245,7 @@ def _show_foreign(found: Audit, policy: Named) -> None:
     ]  # fmt: skip
     columns = dict.fromkeys(["grade", "given", "robbed session", "reward", "paid session", "arms", "certain"], "")
     earlier = len(found.foreign) - len(rows)
-    note = f"`rightful explain '#N' --policy {policy.asked or 'POLICY'}` shows what this rule did with a grade"
+    note = f"`rightful explain '#N' --policy {policy.preset or 'POLICY'}` shows what this rule did with a grade"
     note += f"; {terminal.plural(earlier, 'earlier grade')} in --json" if earlier else ""
     tables.show_table(columns, rows, title="Foreign grades", note=note, drop=["arms", "certain", "given"])
 

@@ -106,7 +106,7 @@ def _books(ledger: Ledger) -> Books:
     return Books(ledger.projected(), ledger.path, ledger.id)
 
 
-def _asked(args: argparse.Namespace) -> PlanRequest:
+def _request(args: argparse.Namespace) -> PlanRequest:
     from rightful.backfill.planning import PlanRequest
 
     policy = options.policy_named(args.policy or "bound").policy
@@ -120,7 +120,7 @@ def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
 
     if args.out is not None:
         _check_out(args.out, args.target, ledger.path)
-    found = _planned(args, books, _asked(args))
+    found = _planned(args, books, _request(args))
     kept = _keep(books, found.plan)
     if args.out is not None:
         _write(args.out, found.plan)
@@ -133,10 +133,10 @@ def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
     return terminal.CHECK_SAID_NO if found.plan.refusals and not found.plan.forced else terminal.DONE
 
 
-def _planned(args: argparse.Namespace, books: Books, asked: PlanRequest) -> Computed:
+def _planned(args: argparse.Namespace, books: Books, request: PlanRequest) -> Computed:
     from rightful.backfill import planning
 
-    found = planning.planned(books, asked)
+    found = planning.planned(books, request)
     logs.of(args).step("planned", target=found.plan.target, sha256=found.plan.new_sha256)
     return found
 
@@ -208,22 +208,22 @@ def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
         if stored is None:
             raise UsageError(f"there is no plan for {real}; nothing was written. Run `rightful backfill plan` first.")
         return plan_document.plan_from(stored, f"the last plan of {real}")
-    return _new_plan(args, books, _asked(args), stored)
+    return _new_plan(args, books, _request(args), stored)
 
 
-def _new_plan(args: argparse.Namespace, books: Books, asked: PlanRequest, stored: bytes | None) -> Plan:
+def _new_plan(args: argparse.Namespace, books: Books, request: PlanRequest, stored: bytes | None) -> Plan:
     """Return the plan of a question: the last one, if that was interrupted, else a new one."""
     from rightful.backfill import apply_plan
 
     last = _readable(stored)
-    if last is not None and _same_question(last, asked) and apply_plan.interrupted(books, last):
+    if last is not None and _same_question(last, request) and apply_plan.interrupted(books, last):
         return last
-    plan = _planned(args, books, asked).plan
+    plan = _planned(args, books, request).plan
     _keep(books, plan)
     return plan
 
 
-def publish(args: argparse.Namespace, ledger: Ledger, asked: PlanRequest) -> tuple[Done, Plan]:
+def publish(args: argparse.Namespace, ledger: Ledger, request: PlanRequest) -> tuple[Done, Plan]:
     """Plan and apply in one go, for another command.
 
     Raises:
@@ -236,8 +236,8 @@ def publish(args: argparse.Namespace, ledger: Ledger, asked: PlanRequest) -> tup
 
     options.catch_up(ledger)
     books = _books(ledger)
-    stored = ReplacedBytes(books.folder).plan_of(target_file.resolved(asked.target, makes_folder=True))
-    plan = _new_plan(args, books, asked, stored)
+    stored = ReplacedBytes(books.folder).plan_of(target_file.resolved(request.target, makes_folder=True))
+    plan = _new_plan(args, books, request, stored)
     return apply_plan.apply(books, plan, now_us), plan
 
 
@@ -251,9 +251,9 @@ def _readable(stored: bytes | None) -> Plan | None:
         return None
 
 
-def _same_question(plan: Plan, asked: PlanRequest) -> bool:
+def _same_question(plan: Plan, request: PlanRequest) -> bool:
     said = (plan.reader, plan.asked, plan.asked_as_of, plan.asked_decay_at, plan.asked_old, plan.forced)
-    return said == (asked.reader, asked.policy.hash, asked.as_of, asked.decay_at, asked.old, asked.force)
+    return said == (request.reader, request.policy.hash, request.as_of, request.decay_at, request.old, request.force)
 
 
 def _rollback(args: argparse.Namespace, books: Books) -> int:

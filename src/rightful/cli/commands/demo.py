@@ -236,9 +236,9 @@ def _as_json(folder: Path, ledger: Path, steps: list[Step]) -> int:
             step.happens(ledger)
         with contextlib.redirect_stdout(io.StringIO()) as answer:
             code = cli.main(["--ledger", str(ledger), *step.words, "--json"])
-        shown = json.loads(answer.getvalue()) if answer.getvalue() else None
+        document = json.loads(answer.getvalue()) if answer.getvalue() else None
         answers.append(
-            {"command": ["rightful", "--ledger", str(ledger), *step.words], "exit_code": code, "answer": shown}
+            {"command": ["rightful", "--ledger", str(ledger), *step.words], "exit_code": code, "answer": document}
         )
     terminal.print_json({"folder": str(folder), "ledger": str(ledger), "steps": answers})
     return terminal.highest_code(answer["exit_code"] for answer in answers)

@@ -18,7 +18,7 @@ from rightful.errors import UpgradeError, UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.cli.support.explain_target import Meant
+    from rightful.cli.support.explain_target import Target
     from rightful.cli.support.options import Named
     from rightful.ledger import Ledger
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with options.folded(args) as ledger:
             policy = _over_the_log(policy, ledger)
-            what = explain_target.meant(ledger, args.what, args.kind, policy.policy)
+            what = explain_target.resolve(ledger, args.what, args.kind, policy.policy)
             _print(args, policy, _answer(args, ledger, policy, what), what)
     except UpgradeError as error:
         if args.kind not in {None, explain_target.EVENT} or not explain_target.is_event(args.what):
@@ -77,7 +77,7 @@ def _over_the_log(policy: Named, ledger: Ledger) -> Named:
     if rule.join != "newest" or rule.balances is not None or not ledger.projected().facts.balances:
         return policy
     terminal.note_stderr("opening balances are ignored, as in an audit of a newest-file rule.")
-    return policy._replace(asked=None, policy=structs.replace(rule, balances=()))
+    return policy._replace(preset=None, policy=structs.replace(rule, balances=()))
 
 
 def _without_projection(args: argparse.Namespace, policy: Named) -> None:
@@ -92,7 +92,7 @@ def _without_projection(args: argparse.Namespace, policy: Named) -> None:
         _print(args, policy, answer, found[0])
 
 
-def _answer(args: argparse.Namespace, ledger: Ledger, policy: Named, what: Meant) -> Any:  # noqa: ANN401 - one of three
+def _answer(args: argparse.Namespace, ledger: Ledger, policy: Named, what: Target) -> Any:  # noqa: ANN401 - one of three
     from rightful.reports import explain
 
     as_of, rule = options.as_of(args), policy.policy
@@ -108,7 +108,7 @@ def _answer(args: argparse.Namespace, ledger: Ledger, policy: Named, what: Meant
             return explain.explain_event(ledger.projected(), ledger.log, rule, what.position, as_of=as_of)
 
 
-def _print(args: argparse.Namespace, policy: Named, answer: Any, what: Meant) -> None:  # noqa: ANN401 - one of three
+def _print(args: argparse.Namespace, policy: Named, answer: Any, what: Target) -> None:  # noqa: ANN401 - one of three
     if args.json:
         terminal.print_json(_document(policy, answer, what))
         return
@@ -116,14 +116,14 @@ def _print(args: argparse.Namespace, policy: Named, answer: Any, what: Meant) ->
 
     match what.kind:
         case explain_target.ARM:
-            show_explanation.arm(answer, policy.shown, args.limit)
+            show_explanation.arm(answer, policy.title, args.limit)
         case explain_target.SESSION:
-            show_explanation.session(answer, policy.shown, args.limit)
+            show_explanation.session(answer, policy.title, args.limit)
         case _:
-            show_explanation.event(answer, policy.shown, args.limit)
+            show_explanation.event(answer, policy.title, args.limit)
 
 
-def _document(policy: Named, answer: Any, what: Meant) -> dict[str, Any]:  # noqa: ANN401 - one of three
+def _document(policy: Named, answer: Any, what: Target) -> dict[str, Any]:  # noqa: ANN401 - one of three
     import msgspec
 
     found: dict[str, Any] = msgspec.to_builtins(answer)

@@ -34,21 +34,21 @@ _WHATS = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what can be done, and what each takes."""
-    for name, one in whats(parser, _WHATS):
+    for name, command in whats(parser, _WHATS):
         if name != "list":
-            one.add_argument("name", metavar="NAME", help="name of the handoff")
+            command.add_argument("name", metavar="NAME", help="name of the handoff")
         if name == "put":
-            one.add_argument(
+            command.add_argument(
                 "file", metavar="FILE", nargs="?", default=_STDIN, help="file to store; `-` for stdin (default: -)"
             )
-            one.add_argument("--allow-empty", action="store_true", help="store an empty payload too")
-        one.add_argument(
+            command.add_argument("--allow-empty", action="store_true", help="store an empty payload too")
+        command.add_argument(
             "--session", metavar="S", required=True, help="session of this step; the full name if it is new"
         )
         if name == "take":
-            one.add_argument("--put-by", metavar="OTHER", help="session that put the payload (default: S)")
+            command.add_argument("--put-by", metavar="OTHER", help="session that put the payload (default: S)")
         if name != "list":
-            one.add_argument("--key", metavar="K", help="key of this step, so that it can be run again")
+            command.add_argument("--key", metavar="K", help="key of this step, so that it can be run again")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -162,7 +162,7 @@ def _list(args: argparse.Namespace) -> int:
         session = options.session_or_new(ledger, args.session)
         found = ledger.handoffs().listed(session)
     if args.json:
-        terminal.print_json([one._asdict() for one in found])
+        terminal.print_json([handoff._asdict() for handoff in found])
     elif not found:
         terminal.print_stdout(f"{session} put nothing.")
     else:
@@ -170,6 +170,14 @@ def _list(args: argparse.Namespace) -> int:
     return terminal.DONE
 
 
-def _cells(one: Listed) -> list[str]:
-    taken = "" if one.taken_at is None else f" by {one.taken_by} at {times.text_of(times.us_of(one.taken_at))}"
-    return [one.name, one.state + taken, times.text_of(times.us_of(one.put_at)), one.form, str(one.position)]
+def _cells(handoff: Listed) -> list[str]:
+    taken = (
+        "" if handoff.taken_at is None else f" by {handoff.taken_by} at {times.text_of(times.us_of(handoff.taken_at))}"
+    )
+    return [
+        handoff.name,
+        handoff.state + taken,
+        times.text_of(times.us_of(handoff.put_at)),
+        handoff.form,
+        str(handoff.position),
+    ]

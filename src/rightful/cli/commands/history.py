@@ -95,7 +95,7 @@ def _seen(ledger: Ledger, session: str, at: int | None) -> Seen:
         return own
     options.catch_up(ledger)
     found = [seen(ledger, name, at) for name in names_of(ledger.projected(), session)[1:]]
-    joined = [one for one in found if not one.is_empty]
+    joined = [history for history in found if not history.is_empty]
     if len(joined) == 1:
         return joined[0]._replace(asked=session)
-    return own._replace(joined=tuple(one.session for one in joined))
+    return own._replace(joined=tuple(history.session for history in joined))

@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _install(args: argparse.Namespace) -> int:
     ledger = _ledger(args)
-    settings = Settings(settings_scopes.asked(args))
+    settings = Settings(settings_scopes.settings_path(args))
     left_out = _left_out(args, settings)
     events = [event for event in EVENTS if event not in left_out]
     command = command_of(program(), ledger)
@@ -111,7 +111,7 @@ def _install(args: argparse.Namespace) -> int:
                 "command": command,
                 "backup": settings.kept,
                 "others": _others(settings),
-                "elsewhere": [one._asdict() for one in elsewhere],
+                "elsewhere": [other._asdict() for other in elsewhere],
             }
         )
     elif changed:
@@ -128,28 +128,29 @@ def _install(args: argparse.Namespace) -> int:
         if event not in args.without:
             terminal.note_stderr(_UNSURE.format(event=event))
     _note_others(settings)
-    for one in elsewhere:
-        _note_elsewhere(one)
+    for other in elsewhere:
+        _note_elsewhere(other)
     return terminal.DONE
 
 
-def _note_elsewhere(one: settings_scopes.Elsewhere) -> None:
+def _note_elsewhere(other: settings_scopes.Elsewhere) -> None:
     terminal.note_stderr(
-        f"{_line(one.settings)} ({one.scope}) also has rightful hooks, which write to {_line(', '.join(one.ledgers))}, "
-        f"and Claude Code runs both. To remove those: rightful hook remove {hook_call.AGENT} --scope {one.scope}"
+        f"{_line(other.settings)} ({other.scope}) also has rightful hooks, which write to "
+        f"{_line(', '.join(other.ledgers))}, and Claude Code runs both. To remove those: "
+        f"rightful hook remove {hook_call.AGENT} --scope {other.scope}"
     )
 
 
 def _others(settings: Settings) -> list[dict[str, str]]:
-    return [{"event": one.event, "command": one.command} for one in settings.others()]
+    return [{"event": entry.event, "command": entry.command} for entry in settings.others()]
 
 
 def _note_others(settings: Settings) -> None:
     """Name the commands that call us and are not ours to change."""
-    for one in settings.others():
+    for entry in settings.others():
         terminal.note_stderr(
-            f"{_line(settings.path)}: a command for {_line(one.event)} calls `rightful hook run`, but was not written "
-            f"by `install`. It was not changed: {_line(one.command)}"
+            f"{_line(settings.path)}: a command for {_line(entry.event)} calls `rightful hook run`, but was not "
+            f"written by `install`. It was not changed: {_line(entry.command)}"
         )
 
 
@@ -166,7 +167,7 @@ _UNSURE = (
 
 def _left_out(args: argparse.Namespace, settings: Settings) -> list[str]:
     """Return the hook events that are not asked for: those that were named, and those the agent may not know."""
-    known = {*args.with_, *(one.event for one in settings.installed())}
+    known = {*args.with_, *(entry.event for entry in settings.installed())}
     unsure = [event for event in _YOUNG if event not in known and event not in args.without]
     if unsure and _agent_version() >= _TOLERANT:
         unsure = []
@@ -192,13 +193,13 @@ def _agent_version() -> tuple[int, ...]:
 
 
 def _remove(args: argparse.Namespace) -> int:
-    settings = Settings(settings_scopes.asked(args))
+    settings = Settings(settings_scopes.settings_path(args))
     removed = settings.remove()
     if args.json:
         terminal.print_json(
             {
                 "settings": settings.path,
-                "removed": [one.event for one in removed],
+                "removed": [entry.event for entry in removed],
                 "backup": settings.kept,
                 "others": _others(settings),
             },
@@ -231,11 +232,11 @@ def _ledger(args: argparse.Namespace) -> str:
 
 
 def _status(args: argparse.Namespace) -> int:
-    settings = Settings(settings_scopes.asked(args))
+    settings = Settings(settings_scopes.settings_path(args))
     installed = settings.installed()
-    named = [ledger for one in installed if (ledger := ledger_of(one.command))]
-    if not named and (asked := _asked(args)):
-        named = [asked]
+    named = [ledger for entry in installed if (ledger := ledger_of(entry.command))]
+    if not named and (ledger := _ledger_if_any(args)):
+        named = [ledger]
     facts: dict[str, Any] = {
         "settings": settings.path,
         "installed": bool(installed),
@@ -243,18 +244,18 @@ def _status(args: argparse.Namespace) -> int:
         "events": [_event(event, installed) for event in EVENTS],
         "ledgers": [_of_ledger(ledger) for ledger in dict.fromkeys(named)],
         "others": _others(settings),
-        "elsewhere": [one._asdict() for one in settings_scopes.elsewhere(settings.path)],
+        "elsewhere": [other._asdict() for other in settings_scopes.elsewhere(settings.path)],
     }
     if args.json:
         terminal.print_json(facts)
     else:
         _show(facts)
-    works = all(one["runs"] for one in facts["events"] if one["installed"])
-    works = works and all(one["exists"] for one in facts["ledgers"])
+    works = all(event["runs"] for event in facts["events"] if event["installed"])
+    works = works and all(ledger["exists"] for ledger in facts["ledgers"])
     return terminal.DONE if installed and works and not facts["disabled"] else terminal.CHECK_SAID_NO
 
 
-def _asked(args: argparse.Namespace) -> str | None:
+def _ledger_if_any(args: argparse.Namespace) -> str | None:
     from rightful import ledger as app
 
     try:
@@ -264,7 +265,7 @@ def _asked(args: argparse.Namespace) -> str | None:
 
 
 def _event(event: str, installed: list[Installed]) -> dict[str, Any]:
-    commands = [one.command for one in installed if one.event == event]
+    commands = [entry.command for entry in installed if entry.event == event]
     programs = [program for command in commands for program in programs_of(command)]
     return {
         "event": event,
@@ -333,31 +334,33 @@ def _show(facts: dict[str, Any]) -> None:
     from rightful.cli.output import tables
 
     tables.show_facts(
-        {"settings": _line(facts["settings"])} | {one["event"]: _state(one) for one in facts["events"]},
+        {"settings": _line(facts["settings"])} | {event["event"]: _state(event) for event in facts["events"]},
     )
-    for one in facts["others"]:
-        terminal.print_stdout(f"Another command for {_line(one['event'])} also calls the hook: {_line(one['command'])}")
-    for one in facts["elsewhere"]:
-        ledgers = _line(", ".join(one["ledgers"]))
+    for entry in facts["others"]:
         terminal.print_stdout(
-            f"{_line(one['settings'])} ({one['scope']}) also has rightful hooks, which write to {ledgers}."
+            f"Another command for {_line(entry['event'])} also calls the hook: {_line(entry['command'])}"
+        )
+    for other in facts["elsewhere"]:
+        ledgers = _line(", ".join(other["ledgers"]))
+        terminal.print_stdout(
+            f"{_line(other['settings'])} ({other['scope']}) also has rightful hooks, which write to {ledgers}."
         )
     if facts["disabled"]:
         terminal.print_stdout(
             "`disableAllHooks` in these settings disables all hooks of the agent: nothing is recorded."
         )
-    for one in facts["ledgers"]:
+    for ledger in facts["ledgers"]:
         tables.show_facts(
             {
-                "ledger": _line(one["path"] if one["problem"] is None else one["problem"]),
-                "last recorded": one["last_recorded_at"] or "never",
-                "in the spool": _waits(one),
-                "set aside": terminal.plural(len(one["aside"]), "file") if one["aside"] else "nothing",
+                "ledger": _line(ledger["path"] if ledger["problem"] is None else ledger["problem"]),
+                "last recorded": ledger["last_recorded_at"] or "never",
+                "in the spool": _waits(ledger),
+                "set aside": terminal.plural(len(ledger["aside"]), "file") if ledger["aside"] else "nothing",
             }
         )
-        for file in one["aside"]:
+        for file in ledger["aside"]:
             terminal.print_stdout(f"  {_line(file['file'])}: {_line(file['why'])}")
-        if one["full"]:
+        if ledger["full"]:
             terminal.print_stdout(
                 "The spool was full: the newest calls were lost. After it is drained, remove its file `full`."
             )
@@ -369,11 +372,11 @@ def _state(event: dict[str, Any]) -> str:
     return "installed" if event["runs"] else f"installed, but its program is missing: {_line(event['commands'][0])}"
 
 
-def _waits(one: dict[str, Any]) -> str:
+def _waits(ledger: dict[str, Any]) -> str:
     from rightful.cli.output import tables
 
-    if not one["waiting"]:
+    if not ledger["waiting"]:
         return "nothing"
-    calls = terminal.plural(one["waiting"], "call")
-    folders = _line(", ".join(one["folders"]))
-    return f"{calls}, {tables.size(one['waiting_bytes'])}, since {one['oldest_at']}, in {folders}"
+    calls = terminal.plural(ledger["waiting"], "call")
+    folders = _line(", ".join(ledger["folders"]))
+    return f"{calls}, {tables.size(ledger['waiting_bytes'])}, since {ledger['oldest_at']}, in {folders}"

@@ -84,9 +84,9 @@ def answer(call: Call, *, alone: bool) -> int:
             signals.take()
             gc.disable()
             _be_silent(verbose=call.verbose)
-        raw, cut = _heard(signals) if alone else (b"".join(_input()), "")
+        raw, cut = _stdin_data(signals) if alone else (b"".join(_input()), "")
         if raw.strip():
-            _Taking(call, raw, at_us, _Told(verbose=call.verbose), signals).take(cut)
+            _Recording(call, raw, at_us, _StderrLog(verbose=call.verbose), signals).take(cut)
     except BaseException:  # noqa: BLE001, S110 - nothing of ours may reach the agent, whatever it is
         pass
     finally:
@@ -140,13 +140,13 @@ class _Signals:
             raise EndedError(self.ended)
 
 
-class _Told:
+class _StderrLog:
     """Says on stderr what happens, to who asked for it."""
 
     def __init__(self, *, verbose: bool) -> None:
         self._verbose = verbose
 
-    def tell(self, what: str) -> None:
+    def write(self, what: str) -> None:
         if self._verbose:
             from rightful.cli.output import terminal
 
@@ -173,7 +173,7 @@ def _input() -> Iterator[bytes]:
         room -= len(chunk)
 
 
-def _heard(signals: _Signals) -> tuple[bytes, str]:
+def _stdin_data(signals: _Signals) -> tuple[bytes, str]:
     """Return what stands on stdin, and why it may be cut short; empty if it is not.
 
     It is read to its end, or to the end of a whole object where the agent leaves it open. Once a signal
@@ -181,48 +181,48 @@ def _heard(signals: _Signals) -> tuple[bytes, str]:
     """
     import select
 
-    heard = bytearray()
-    asked = 0
+    data = bytearray()
+    checked = 0
     until = time.monotonic() + limits.HOOK_STDIN_S
     try:
         fd = sys.stdin.fileno() if sys.stdin is not None else os.open(os.devnull, os.O_RDONLY)
         while (left := until - time.monotonic()) > 0:
             if select.select([fd], [], [], 0 if signals.ended else min(left, _PAUSE_S))[0]:
                 if not (chunk := os.read(fd, _CHUNK)):
-                    return bytes(heard), ""
-                heard += chunk[: limits.HOOK_INPUT_BYTES + 1 - len(heard)]
+                    return bytes(data), ""
+                data += chunk[: limits.HOOK_INPUT_BYTES + 1 - len(data)]
             elif signals.ended:
-                return bytes(heard), f"{signals.ended} came before the end of the input"
-            elif asked < len(heard):
-                asked = len(heard)
-                if _is_whole(heard):
-                    return bytes(heard), ""
+                return bytes(data), f"{signals.ended} came before the end of the input"
+            elif checked < len(data):
+                checked = len(data)
+                if _is_whole(data):
+                    return bytes(data), ""
     except (OSError, ValueError) as error:
-        return bytes(heard), f"stdin could not be read: {error}"
-    return bytes(heard), f"stdin stayed open for {limits.HOOK_STDIN_S:g} s"
+        return bytes(data), f"stdin could not be read: {error}"
+    return bytes(data), f"stdin stayed open for {limits.HOOK_STDIN_S:g} s"
 
 
-def _is_whole(heard: bytearray) -> bool:
+def _is_whole(data: bytearray) -> bool:
     from rightful.errors import InvalidEventError
     from rightful.integrations.claude_code import hook_events as claude_hook
 
-    if not heard.rstrip().endswith(b"}"):
+    if not data.rstrip().endswith(b"}"):
         return False
     try:
-        claude_hook.input_of(bytes(heard))
+        claude_hook.input_of(bytes(data))
     except InvalidEventError:
         return False
     return True
 
 
-class _Taking:
+class _Recording:
     """One call on its way: its input, then its events, until they are in the ledger or in the spool."""
 
-    def __init__(self, call: Call, raw: bytes, at_us: int, told: _Told, signals: _Signals) -> None:
+    def __init__(self, call: Call, raw: bytes, at_us: int, stderr: _StderrLog, signals: _Signals) -> None:
         self._call = call
         self._raw = raw
         self._at_us = at_us
-        self._told = told
+        self._stderr = stderr
         self._signals = signals
         self._nonce = os.urandom(8).hex()
         self._events: list[dict[str, Any]] | None = None
@@ -242,7 +242,7 @@ class _Taking:
             path = _ledger(self._call)
         except Exception as error:  # noqa: BLE001 - nobody knows for which ledger it should wait
             aside = Spool(f"{_working_folder()}/.rightful", os.environ).set_aside(self._raw, str(error), self._at_us)
-            self._told.tell(f"{error} Set aside in {aside}")
+            self._stderr.write(f"{error} Set aside in {aside}")
             return
         spool = Spool(path, os.environ)
         try:
@@ -267,7 +267,7 @@ class _Taking:
             kept = spool.keep_input(self._raw, why, self._at_us, self._nonce)
         elif kept and self._taken and self._cursor:
             self._cursor.save(self._taken)  # each exposure is kept once, however long the ledger is stuck
-        self._told.tell(f"{why}; kept in {kept}" if kept else f"{why}; no folder takes it, and it is lost")
+        self._stderr.write(f"{why}; kept in {kept}" if kept else f"{why}; no folder takes it, and it is lost")
 
     def _take(self, path: str, spool: Spool, cut: str) -> None:
         from rightful.errors import InvalidEventError
@@ -284,8 +284,8 @@ class _Taking:
         cursor = self._cursor = Cursor(path, raw)
         self._events = events
         if not claude_hook.contradicts(value):  # else nobody knows which session saw the lessons
-            shown, self._taken = self._exposures(value, raw, cursor, spool)
-            self._events = events + shown
+            exposures, self._taken = self._exposures(value, raw, cursor, spool)
+            self._events = events + exposures
         if self._events or spool.waiting():
             self._append(path, spool)
         if self._taken:
@@ -299,7 +299,7 @@ class _Taking:
             aside = spool.set_aside_once(str(error), self._raw, str(error), self._at_us)
         else:
             aside = spool.set_aside(self._raw, f"{cut}: {error}" if cut else str(error), self._at_us)
-        self._told.tell(f"{error}; set aside in {aside}")
+        self._stderr.write(f"{error}; set aside in {aside}")
 
     def _parsed(self) -> dict[str, Any]:
         from rightful.errors import InvalidEventError
@@ -318,12 +318,12 @@ class _Taking:
         try:
             places = claude_hook_lessons.Places.of(os.environ, value.get("cwd"), _working_folder())
             before = cursor.load()
-            shown, taken = claude_hook_lessons.fresh(raw, places, before, self._at_us)
+            exposures, taken = claude_hook_lessons.fresh(raw, places, before, self._at_us)
         except Exception as error:  # noqa: BLE001 - as the docstring says
             why = f"the lesson files could not be read: {error!r}"
             spool.set_aside_once(f"{raw}\n{why}", self._raw, why, self._at_us)
             return [], {}
-        return shown, taken if taken != before else {}
+        return exposures, taken if taken != before else {}
 
     def _append(self, path: str, spool: Spool) -> None:
         from pathlib import Path
@@ -355,7 +355,7 @@ class _Taking:
         except StorageError:
             raise
         except Exception as error:  # noqa: BLE001 - what waits must not keep back what comes
-            self._told.tell(f"the spool could not be drained: {error!r}")
+            self._stderr.write(f"the spool could not be drained: {error!r}")
 
     def _write(self, log: Log, spool: Spool, wait_s: float) -> None:
         from rightful import content
@@ -364,7 +364,7 @@ class _Taking:
         if not self._events:
             return
         for event, receipt in zip(self._events, append(log, self._events, timeout_s=wait_s), strict=True):
-            self._told.tell(f"{event['type']}: {receipt.outcome}")
+            self._stderr.write(f"{event['type']}: {receipt.outcome}")
             if receipt.outcome != "invalid":
                 continue
             why = f"{event['type']}: {receipt.reason}"

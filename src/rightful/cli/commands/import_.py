@@ -100,11 +100,11 @@ def _once(args: argparse.Namespace, importing: Import) -> int:
     stdin = terminal.stdin_bytes() if STDIN in args.paths else io.BytesIO()
     log, teller = logs.of(args), Teller(quiet=args.json, again=args.again)
     reports: list[FileReport] = []
-    with progress(args.paths) as told:
-        shown = importing._replace(progress=told.step)
+    with progress(args.paths) as bar:
+        tracked = importing._replace(progress=bar.step)
         for path in args.paths:
-            for report in shown.reports(path, stdin):
-                told.done(report.path)
+            for report in tracked.reports(path, stdin):
+                bar.done(report.path)
                 log.step("imported", **{key: value for key, value in report.as_dict().items() if key != "receipts"})
                 teller.file(report)
                 reports += [report] * args.json

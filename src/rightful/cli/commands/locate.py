@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     """Answer what was asked.
 
     Raises:
-        UsageError: Nothing was asked, or what does not go together.
+        UsageError: Nothing was asked for, or options that exclude each other.
     """
     if args.missing is not None and (args.check or args.session is not None):
         raise UsageError("SESSION, --missing FILE and --check exclude each other; nothing was searched. Pass one.")
@@ -92,7 +92,7 @@ def _places(args: argparse.Namespace, ledger: Ledger | None, *more: str | None) 
     from rightful.locate import find_transcripts
 
     here = Path.cwd()
-    workspaces = [here, terminal.default_parent(here), *(Path(one) for one in more if one is not None)]
+    workspaces = [here, terminal.default_parent(here), *(Path(folder) for folder in more if folder is not None)]
     return find_transcripts.places(
         args.root, os.environ, Path.home(), workspaces, None if ledger is None else ledger.path
     )
@@ -107,10 +107,10 @@ def _session(args: argparse.Namespace) -> int:
     with _ledger(args) as ledger:
         known = find_transcripts.known(None if ledger is None else ledger.log)
         name = _named(ledger, known, args.session)
-        one = known.sessions.get(name)
-        where = _places(args, ledger, None if one is None else one.folder)
-        with tables.progress("reading transcripts", None, "files") as told:
-            answer, scan = find_transcripts.locate(known, name, where, told)
+        session = known.sessions.get(name)
+        where = _places(args, ledger, None if session is None else session.folder)
+        with tables.progress("reading transcripts", None, "files") as advance:
+            answer, scan = find_transcripts.locate(known, name, where, advance)
         bound = bind.bind(ledger.log, [answer], now_us) if ledger is not None and args.bind else ()
     before = known.bindings.of(name)
     if args.json:
@@ -122,7 +122,7 @@ def _session(args: argparse.Namespace) -> int:
     )
 
 
-def _named(ledger: Ledger | None, known: Known, asked: str) -> str:
+def _named(ledger: Ledger | None, known: Known, text: str) -> str:
     """Return the session that a person means.
 
     Raises:
@@ -130,16 +130,16 @@ def _named(ledger: Ledger | None, known: Known, asked: str) -> str:
     """
     from rightful.locate import find_transcripts
 
-    if ledger is not None and asked not in known.sessions and (name := _begun(ledger, asked)) is not None:
+    if ledger is not None and text not in known.sessions and (name := _begun(ledger, text)) is not None:
         return name
     try:
-        return find_transcripts.named(known, asked)
+        return find_transcripts.named(known, text)
     except UsageError:
-        names = [one for one in (asked, f"{_HISTORIES}:{asked}") if one.startswith(f"{_HISTORIES}:")]
-        found = [one for one in names if ledger is not None and any(ledger.log.of_session(one))]
+        names = [candidate for candidate in (text, f"{_HISTORIES}:{text}") if candidate.startswith(f"{_HISTORIES}:")]
+        found = [candidate for candidate in names if ledger is not None and any(ledger.log.of_session(candidate))]
         if not found:
             if ledger is not None:
-                _refuse_several(ledger, asked)
+                _refuse_several(ledger, text)
             raise
     raise UsageError(
         f"{found[0]} has no transcript file: its entries are recorded in this ledger, and nothing was searched. "
@@ -147,12 +147,12 @@ def _named(ledger: Ledger | None, known: Known, asked: str) -> str:
     )
 
 
-def _begun(ledger: Ledger, asked: str) -> str | None:
+def _begun(ledger: Ledger, text: str) -> str | None:
     """Return the session of the ledger that is meant, as every other command finds it; None where there is none."""
     from rightful.cli.support import options
 
     with contextlib.suppress(UsageError):
-        name = options.session_named(ledger, asked)
+        name = options.session_named(ledger, text)
         return None if name.startswith(f"{_HISTORIES}:") else name
     return None
 
@@ -186,11 +186,11 @@ def _missing(args: argparse.Namespace) -> int:
     with _ledger(args) as ledger:
         known = find_transcripts.known(None if ledger is None else ledger.log)
         where = _places(args, ledger, record_lines.workspace_of(real))
-        with tables.progress("reading transcripts", None, "files") as told:
-            found = find_transcripts.missing(known, read.rows, where, told)
+        with tables.progress("reading transcripts", None, "files") as advance:
+            found = find_transcripts.missing(known, read.rows, where, advance)
         answers = list(found.answers.values())
         bound = bind.bind(ledger.log, answers, now_us) if ledger is not None and args.bind else ()
-    owners = {one.session: one.owner.file.path for one in answers if one.owner is not None}
+    owners = {answer.session: answer.owner.file.path for answer in answers if answer.owner is not None}
     written = reference_repair.write_back(real, looked, found.rows, owners) if args.write_back else None
     if args.json:
         terminal.print_json(show_located.missing_document(real, read, found, bound, written))
@@ -211,7 +211,7 @@ def _kind_of(read: Rows) -> str | None:
     if any(own.recognises(row.value) or row.wanted is not None for row in read.rows):
         return None
     every = kinds(AUTO)
-    return next((one.NAME for row in islice(read.rows, _PEEK) for one in every if one.recognises(row.value)), None)
+    return next((kind.NAME for row in islice(read.rows, _PEEK) for kind in every if kind.recognises(row.value)), None)
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -222,11 +222,11 @@ def _check(args: argparse.Namespace) -> int:
     with _ledger(args) as ledger:
         known = find_transcripts.known(None if ledger is None else ledger.log)
         name = None if args.session is None else _named(ledger, known, args.session)
-        with tables.progress("looking at transcripts", None, "files") as told:
-            found = check_bound.check(known, _places(args, ledger), name, told)
-        split = {one: uris for one, uris in known.bindings.split().items() if name in {None, one}}
+        with tables.progress("looking at transcripts", None, "files") as advance:
+            found = check_bound.check(known, _places(args, ledger), name, advance)
+        split = {session: uris for session, uris in known.bindings.split().items() if name in {None, session}}
     if args.json:
         terminal.print_json(show_located.check_document(found, split))
     else:
         show_located.show_check(found, split)
-    return terminal.DONE if all(one.is_good for one in found) else terminal.CHECK_SAID_NO
+    return terminal.DONE if all(checked.is_good for checked in found) else terminal.CHECK_SAID_NO

@@ -80,8 +80,8 @@ DECAYS: dict[str | None, str] = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what can be done, and what each takes."""
-    for name, one in whats(parser, _WHATS):
-        _OPTIONS[name](one)
+    for name, command in whats(parser, _WHATS):
+        _OPTIONS[name](command)
 
 
 def _one(parser: argparse.ArgumentParser) -> None:
@@ -159,21 +159,21 @@ def _show(args: argparse.Namespace) -> int:
 def _diff(args: argparse.Namespace) -> int:
     from rightful.cli.output import tables
 
-    one, two = options.policy_named(args.policy, "POLICY"), options.policy_named(args.other, "OTHER")
-    differs = what_if.differences(one.policy, two.policy)
+    first, second = options.policy_named(args.policy, "POLICY"), options.policy_named(args.other, "OTHER")
+    differs = what_if.differences(first.policy, second.policy)
     if args.json:
-        hashes = [one.policy.hash, two.policy.hash]
-        terminal.print_json({"policies": [one.label, two.label], "hashes": hashes, "differs": differs})
+        hashes = [first.policy.hash, second.policy.hash]
+        terminal.print_json({"policies": [first.label, second.label], "hashes": hashes, "differs": differs})
     elif differs:
         terminal.wrap_stdout(
-            f"{terminal.safe(one.shown)} and {two.shown} differ in {terminal.plural(len(differs), 'field')}."
+            f"{terminal.safe(first.title)} and {second.title} differ in {terminal.plural(len(differs), 'field')}."
         )
-        labels = f"{terminal.safe(one.label)} (1)", f"{terminal.safe(two.label)} (2)"
+        labels = f"{terminal.safe(first.label)} (1)", f"{terminal.safe(second.label)} (2)"
         columns = {"field": "", **dict.fromkeys(labels, ""), "what the second means": ""}
         rows = [[name, _text(old), _text(new), _meaning(name, new)] for name, (old, new) in differs.items()]
         tables.show_table(columns, rows, drop=["what the second means"])
     else:
-        terminal.wrap_stdout(f"{terminal.safe(one.label)} and {two.label} are one rule, {one.policy.hash}.")
+        terminal.wrap_stdout(f"{terminal.safe(first.label)} and {second.label} are one rule, {first.policy.hash}.")
     return terminal.CHECK_SAID_NO if differs else terminal.DONE
 
 
@@ -291,11 +291,11 @@ _COUNTS = {"exposures": "n", "withheld": "n", "credits": "n"}
 def _rows(group: Group) -> list[list[object]]:
     return [
         [
-            one.arm,
-            group.path if group.arm is None else "the arm" if one.arm == group.arm else "an alias",
-            one.exposures,
-            one.withheld,
-            one.credits,
+            spelling.arm,
+            group.path if group.arm is None else "the arm" if spelling.arm == group.arm else "an alias",
+            spelling.exposures,
+            spelling.withheld,
+            spelling.credits,
         ]
-        for one in group.spellings
+        for spelling in group.spellings
     ]

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     with options.folded(args) as ledger:
         policy = what_if.changed(args, policy, ledger)
         decay_at = options.decay_at(args, policy.policy)
-        found = ledger.posteriors(policy.ask, as_of=as_of, decay_at=decay_at)
+        found = ledger.posteriors(policy.for_ledger, as_of=as_of, decay_at=decay_at)
         by_then = options.before_all(args, found.through, ledger)
         decay_notice.note_far(args, ledger, found.through, policy.policy)
         grades = int((ledger.projected().facts.grades["pos"] <= found.through).sum())
@@ -68,10 +68,10 @@ def _document(found: Posteriors) -> dict[str, Any]:
 
     answer = found.as_dict()
     document = {"policy": answer["policy"], "through": found.through, "decay_at": _decay_at(found)} | answer
-    for arm, one in found.arms.items():
-        document["arms"][arm]["ci95"] = interval(one.alpha, one.beta)
-    for shown, one in zip(document["contexts"], found.contexts, strict=True):
-        shown["ci95"] = interval(one.alpha, one.beta)
+    for arm, posterior in found.arms.items():
+        document["arms"][arm]["ci95"] = interval(posterior.alpha, posterior.beta)
+    for row, posterior in zip(document["contexts"], found.contexts, strict=True):
+        row["ci95"] = interval(posterior.alpha, posterior.beta)
     return document
 
 
@@ -89,20 +89,20 @@ def _show(found: Posteriors, words: str, *, contexts: bool) -> None:
     drop = [name for name in (_PICTURE, "mass", "95%") if name in columns]
     ranked = sorted(found.arms.items(), key=lambda pair: (-pair[1].mean, pair[0]))
     if ranked:
-        rows = [[arm, *_cells(one, picture=picture)] for arm, one in ranked]
+        rows = [[arm, *_cells(posterior, picture=picture)] for arm, posterior in ranked]
         tables.show_table({"arm": "", **columns}, rows, drop=drop)
     if contexts and found.contexts:
         dot = " · " if picture else " / "
         rows = [
-            [one.arm, dot.join(part or "-" for part in one.context), *_cells(one, picture=picture)]
-            for one in found.contexts
+            [posterior.arm, dot.join(part or "-" for part in posterior.context), *_cells(posterior, picture=picture)]
+            for posterior in found.contexts
         ]
         tables.show_table({"arm": "", "context": "", **columns}, rows, title="By context", drop=drop)
 
 
 def _rule(found: Posteriors, policy: Named) -> str:
     decayed = f", decayed as of {_decay_at(found)}" if isinstance(found.policy.decay, TimeDecay) else ""
-    return f" Policy {policy.shown}, through position {found.through:,}{decayed}."
+    return f" Policy {policy.title}, through position {found.through:,}{decayed}."
 
 
 def _words(found: Posteriors, grades: int) -> str:
@@ -125,18 +125,18 @@ def _words(found: Posteriors, grades: int) -> str:
     return f"{credited} ({others}).{held}{waiting}" if others else f"{credited}.{waiting}"
 
 
-def _cells(one: Posterior, *, picture: bool) -> list[str]:
+def _cells(posterior: Posterior, *, picture: bool) -> list[str]:
     from rightful.reports.beta_math.beta import interval
 
-    low, high = interval(one.alpha, one.beta)
+    low, high = interval(posterior.alpha, posterior.beta)
     return [
-        options.fixed(one.mean),
+        options.fixed(posterior.mean),
         f"{low:.3f} to {high:.3f}",
-        *([_bar(low, one.mean, high)] if picture else []),
-        options.number(one.alpha),
-        options.number(one.beta),
-        f"{one.n:,}",
-        options.number(one.mass),
+        *([_bar(low, posterior.mean, high)] if picture else []),
+        options.number(posterior.alpha),
+        options.number(posterior.beta),
+        f"{posterior.n:,}",
+        options.number(posterior.mass),
     ]
 
 

@@ -103,18 +103,18 @@ def _folder(args: argparse.Namespace) -> Path:
     raise UsageError(f"--cwd {args.cwd} is not a folder; nothing was started. Name an existing folder.")
 
 
-def _check_report(asked: str | None) -> None:
+def _check_report(report: str | None) -> None:
     """Refuse a report that cannot be written, before the command runs for an hour."""
-    if asked is None:
+    if report is None:
         return
-    path = Path(asked)
+    path = Path(report)
     try:
-        if asked and path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK) and not path.is_dir():
+        if report and path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK) and not path.is_dir():
             return
     except (OSError, ValueError):
         pass
     raise UsageError(
-        f"--report {asked!r} cannot be written; nothing was started. Name a file in an existing folder that you can "
+        f"--report {report!r} cannot be written; nothing was started. Name a file in an existing folder that you can "
         f"write to."
     )
 

@@ -128,8 +128,8 @@ def _coverage(
 ) -> tuple[list[Day] | None, list[Alarm], str | None]:
     """Return coverage and warnings; None and why where a plain `status` would fold for too long."""
     behind = ledger.projected().behind()
-    asked = args.check or args.days is not None or args.policy is not None
-    if behind > limits.STATUS_ROWS and not asked:
+    is_requested = args.check or args.days is not None or args.policy is not None
+    if behind > limits.STATUS_ROWS and not is_requested:
         why = (
             f"{behind:,} rows are not folded yet. "
             f"`rightful posteriors` folds and saves them; `rightful status --days {_DAYS}` folds them without saving."
@@ -156,7 +156,7 @@ def _bytes_on_disk(folder: Path) -> int:
 def _document(
     args: argparse.Namespace, policy: Named, rows: list[Day] | None, warnings: list[Alarm], why: str | None
 ) -> dict[str, Any]:
-    """All days in JSON, unless a number of them was asked for."""
+    """All days in JSON, unless `--days` limits them."""
     from rightful.reports import session_coverage
 
     kept = None if rows is None else session_coverage.newest(rows, args.days or 0)
@@ -211,6 +211,6 @@ def _show_coverage(
         from rightful.cli.show import show_coverage
 
         show_coverage.show_transcripts(rows)
-        show_coverage.show(rows, _days(args), policy.shown)
-    for one in warnings:
-        terminal.wrap_stdout(f"warning: {one.what}")
+        show_coverage.show(rows, _days(args), policy.title)
+    for warning in warnings:
+        terminal.wrap_stdout(f"warning: {warning.what}")

@@ -61,7 +61,11 @@ def run(args: argparse.Namespace) -> int:
         session = options.session_with_rows(ledger, args.session)
         transcript = ledger.transcript(session, require_complete=args.require_complete, revisions=args.revisions)
         is_empty = all(entry.kind == "data" for entry in transcript.entries)
-        bound = [line for one in _bound(ledger, session) for line in _told(args, ledger, one)] if is_empty else []
+        bound = (
+            [line for binding in _bound(ledger, session) for line in _bound_lines(args, ledger, binding)]
+            if is_empty
+            else []
+        )
     if bound:
         transcript.why = "its transcript is bound but not imported under this name"
     if args.reader:
@@ -74,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         return terminal.DONE
     from rightful.cli.show import show_transcript
 
-    show_transcript.show(transcript, show_transcript.Shown(before, all=args.all, full=args.full, bound=tuple(bound)))
+    show_transcript.show(transcript, show_transcript.View(before, all=args.all, full=args.full, bound=tuple(bound)))
     return terminal.DONE
 
 
@@ -88,23 +92,23 @@ def _bound(ledger: Ledger, session: str) -> list[Binding]:
     return list(bindings.bindings(rows).all())
 
 
-def _told(args: argparse.Namespace, ledger: Ledger, one: Binding) -> list[str]:
+def _bound_lines(args: argparse.Namespace, ledger: Ledger, binding: Binding) -> list[str]:
     """Say where a transcript stands that is bound, and which command imports or shows it."""
     import shlex
 
     from rightful.locate.evidence import evidence_of
     from rightful.locate.find_transcripts import path_of
 
-    path = path_of(one.uri)
+    path = path_of(binding.uri)
     file = None if path is None else evidence_of(path)
     if path is None or file is None:
-        return [f"bound to {path or one.uri} ({one.evidence}), which cannot be read as a transcript here"]
+        return [f"bound to {path or binding.uri} ({binding.evidence}), which cannot be read as a transcript here"]
     native, words = f"{file.tool}:{file.native_id}", ["rightful", *(["--ledger", args.ledger] if args.ledger else [])]
     if file.native_id is not None and any(ledger.log.of_session(native)):
-        said = f"bound to {path} ({one.evidence}), imported as {native}; show it with:"
+        said = f"bound to {path} ({binding.evidence}), imported as {native}; show it with:"
         return [said, shlex.join([*words, "transcript", native])]
     command = shlex.join([*words, "import", file.tool, path])
-    return [f"bound to {path} ({one.evidence}), not imported; import it with:", command]
+    return [f"bound to {path} ({binding.evidence}), not imported; import it with:", command]
 
 
 def _cut(transcript: Transcript, args: argparse.Namespace) -> int:

@@ -32,12 +32,12 @@ def note_far(args: argparse.Namespace, ledger: Ledger, through: int, *policies: 
     """
     half_lives_s = [policy.decay.half_life for policy in policies if isinstance(policy.decay, TimeDecay)]
     facts = ledger.projected().facts
-    shown = facts.shown["at"][facts.shown["pos"] <= through]
-    if args.decay_at is not None or not half_lives_s or not len(shown):
+    exposed_at_us = facts.shown["at"][facts.shown["pos"] <= through]
+    if args.decay_at is not None or not half_lives_s or not len(exposed_at_us):
         return
     from rightful.projections.facts.log_clock import latest_at_us
 
-    newest, latest = int(shown.max()), latest_at_us(ledger.log, facts, through)
+    newest, latest = int(exposed_at_us.max()), latest_at_us(ledger.log, facts, through)
     half_lives = (latest - newest) / _US_PER_S / min(half_lives_s)
     if half_lives > _FAR:
         terminal.note_stderr(

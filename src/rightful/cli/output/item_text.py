@@ -60,8 +60,8 @@ def said(item: Any, *, full: bool = False) -> Said:  # noqa: ANN401 - an item of
     first, *others = [_said(kind, fields, item, full=full) for kind, fields in told(item)] or [Said("item", "")]
     if not others:
         return first
-    more = [f"{one.who}:{_below(one.text)}" if one.text else one.who for one in others]
-    marks = tuple(dict.fromkeys(mark for one in (first, *others) for mark in one.marks))
+    more = [f"{other.who}:{_below(other.text)}" if other.text else other.who for other in others]
+    marks = tuple(dict.fromkeys(mark for part in (first, *others) for mark in part.marks))
     return Said(first.who, "\n".join([*([first.text] if first.text else []), *more]), marks)
 
 
@@ -109,7 +109,7 @@ def spoken(said: Any, *, full: bool = False) -> str:  # noqa: ANN401 - content i
     if isinstance(said, str) or said is None or said is UNSET:
         return said if isinstance(said, str) else ""
     if isinstance(said, list):
-        return "\n".join(_part(one, full=full) for one in said)
+        return "\n".join(_part(part, full=full) for part in said)
     text = text_of(said)
     return text if text is not None else arguments(said, full=full)
 
@@ -121,8 +121,8 @@ def _part(part: Any, *, full: bool) -> str:  # noqa: ANN401 - a part of any form
         return text
     if not isinstance(part, Mapping):
         return value(part, full=full)
-    rest = {name: one for name, one in part.items() if name != "type" and one is not None}
-    shown = ", ".join(f"{name} {value(one, full=full)}" for name, one in rest.items())
+    rest = {name: item for name, item in part.items() if name != "type" and item is not None}
+    shown = ", ".join(f"{name} {value(item, full=full)}" for name, item in rest.items())
     name = part.get("type")
     return f"[{name if isinstance(name, str) else 'part'}{': ' if shown else ''}{shown}]"
 
@@ -161,9 +161,9 @@ def value(said: Any, *, full: bool = True) -> str:  # noqa: ANN401 - content is 
 
 def _all_readable(said: Any) -> Any:  # noqa: ANN401 - content is any JSON value
     if isinstance(said, Mapping):
-        return {name: _all_readable(one) for name, one in said.items()}
+        return {name: _all_readable(item) for name, item in said.items()}
     if isinstance(said, list):
-        return [_all_readable(one) for one in said]
+        return [_all_readable(part) for part in said]
     return _readable(said) if isinstance(said, str) else said
 
 

@@ -99,7 +99,7 @@ def show_table(
     fitting = _fitting(headings, shown, [])
     if fitting is None:
         shown = _wrapped(cells, min(max(width() // 2, _NARROW), _SENTENCE))
-        fitting = _fitting(headings, shown, [names.index(one) for one in drop])
+        fitting = _fitting(headings, shown, [names.index(heading) for heading in drop])
     if fitting is None:
         _cards(columns, cells, title, note)
         return
@@ -161,7 +161,10 @@ def _shortened(names: list[str], room: int) -> list[str]:
     """Return names that fit; those that would look alike then stay whole, and are folded."""
     short = [shortened(name, room) for name in names]
     alike = Counter(short)
-    return [one if alike[one] == 1 else name for one, name in zip(short, names, strict=True)]
+    return [
+        shortened_name if alike[shortened_name] == 1 else name
+        for shortened_name, name in zip(short, names, strict=True)
+    ]
 
 
 def shortened(name: str, room: int) -> str:

@@ -91,19 +91,19 @@ def _drain(ledger: Ledger, log: Log) -> None:
         )
 
 
-def ledger_path(asked: str | None, *, start: Path | None = None) -> str:
-    """Return where the ledger is: as asked, else RIGHTFUL_LEDGER, else the nearest `.rightful` upwards.
+def ledger_path(option: str | None, *, start: Path | None = None) -> str:
+    """Return where the ledger is: `--ledger`, else RIGHTFUL_LEDGER, else the nearest `.rightful` upwards.
 
     Args:
-        asked: What `--ledger` said.
+        option: The value of `--ledger`.
         start: Where the search begins; the working folder if None.
 
     Raises:
         UsageError: The name is empty.
         LedgerNotFoundError: Nobody named one and none was found.
     """
-    if asked := named_ledger(asked):
-        return asked
+    if path := named_ledger(option):
+        return path
     start = start or Path.cwd()
     for folder in _upwards(start):
         if _is_ours(folder / FOLDER):
@@ -111,13 +111,13 @@ def ledger_path(asked: str | None, *, start: Path | None = None) -> str:
     raise LedgerNotFoundError(str(default_parent(start) / FOLDER))
 
 
-def named_ledger(asked: str | None) -> str | None:
+def named_ledger(option: str | None) -> str | None:
     """Return the ledger that is named: by `--ledger`, else by RIGHTFUL_LEDGER; None where neither is given.
 
     Raises:
         UsageError: The name is empty: a variable of a script that was not set must not pick another ledger.
     """
-    for where, name in (("--ledger", asked), ("RIGHTFUL_LEDGER", os.environ.get("RIGHTFUL_LEDGER"))):
+    for where, name in (("--ledger", option), ("RIGHTFUL_LEDGER", os.environ.get("RIGHTFUL_LEDGER"))):
         if name is not None and not name.strip():
             raise UsageError(f"{where} is empty; nothing was done. Pass the path of a folder, or omit it.")
         if name is not None:
@@ -239,9 +239,9 @@ def note_stderr(text: str) -> None:
 
 def columns(stream: TextIO | None) -> int | None:
     """Return how wide a stream is: COLUMNS, else its terminal's width; None where nothing limits it."""
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isdecimal() and int(asked[:_WIDTH_DIGITS]) >= _NARROWEST:
-        return int(asked[:_WIDTH_DIGITS])
+    setting = os.environ.get("COLUMNS", "")
+    if setting.isdecimal() and int(setting[:_WIDTH_DIGITS]) >= _NARROWEST:
+        return int(setting[:_WIDTH_DIGITS])
     try:
         return None if stream is None else os.get_terminal_size(stream.fileno()).columns or None
     except (OSError, ValueError):
@@ -339,12 +339,12 @@ def safe(text: object) -> str:
     Control characters, newline and tab among them, format characters such as the bidirectional
     ones, lone surrogates and the Unicode line separators come back as `\n`, `\x1b`, `\u202e` …
     """
-    shown = str(text)
-    if shown.isascii() and shown.isprintable():
-        return shown
+    plain = str(text)
+    if plain.isascii() and plain.isprintable():
+        return plain
     from unicodedata import category
 
-    return "".join(_spelled(char) if not char.isprintable() and category(char) in _ESCAPED else char for char in shown)
+    return "".join(_spelled(char) if not char.isprintable() and category(char) in _ESCAPED else char for char in plain)
 
 
 def _spelled(char: str) -> str:

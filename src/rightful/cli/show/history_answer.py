@@ -72,7 +72,7 @@ class Seen(NamedTuple):
 
     def size(self, ids: Iterable[ItemKey]) -> int:
         """Return how long items are together: the characters of their JSON."""
-        return sum(length(self.entries[one].item) for one in ids if one in self.entries)
+        return sum(length(self.entries[id_].item) for id_ in ids if id_ in self.entries)
 
 
 def seen(ledger: Ledger, session: str, at: int | None) -> Seen:
@@ -95,11 +95,11 @@ def seen(ledger: Ledger, session: str, at: int | None) -> Seen:
         position=position,
         ledger=ledger.id,
         commitment=ledger.log.commitment(position),
-        shown=[one.id for one in items],
+        shown=[item.id for item in items],
         left_out=left_out,
         whole=whole,
-        entries={one.id: one for one in whole.entries},
-        stands_for={id_: one for one in whole.compactions for id_ in one.put},
+        entries={entry.id: entry for entry in whole.entries},
+        stands_for={id_: compaction for compaction in whole.compactions for id_ in compaction.put},
         rows=rows,
         owed=None if fold.owed is None else rows.deferred,
         is_past=at is not None,

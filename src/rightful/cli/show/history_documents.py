@@ -15,14 +15,16 @@ Document = dict[str, Any]
 
 def view(seen: Seen, limit: int) -> Document:
     """Return what the model would see next, its last items only if there is a limit."""
-    items = [_item(seen, seen.entries[one]) for one in seen.last(limit)]
+    items = [_item(seen, seen.entries[id_]) for id_ in seen.last(limit)]
     token = {"token": seen.token(limit).text()}
     return _head(seen) | token | {"items": items, "left_out": seen.left_out, "owed": _owed(seen)} | _names(seen)
 
 
 def full(seen: Seen, limit: int) -> Document:
     """Return everything that was ever in it, and what became of each item."""
-    entries = [_item(seen, one) | _fate(one) for one in (seen.whole.entries[-limit:] if limit else seen.whole.entries)]
+    entries = [
+        _item(seen, entry) | _fate(entry) for entry in (seen.whole.entries[-limit:] if limit else seen.whole.entries)
+    ]
     ignored = [{"position": position, "why": why} for position, why in seen.whole.ignored]
     return _head(seen) | {"entries": entries, "ignored": ignored, "owed": _owed(seen)} | _names(seen)
 
@@ -30,7 +32,9 @@ def full(seen: Seen, limit: int) -> Document:
 def diff(seen: Seen, limit: int) -> Document:
     """Return the compactions, each with what it covered and what stands for that."""
     found = seen.whole.compactions
-    return _head(seen) | {"compactions": [_compaction(seen, one) for one in found[-limit:]]} | _names(seen)
+    return (
+        _head(seen) | {"compactions": [_compaction(seen, compaction) for compaction in found[-limit:]]} | _names(seen)
+    )
 
 
 def _head(seen: Seen) -> Document:
@@ -41,9 +45,11 @@ def _names(seen: Seen) -> Document:
     """Return whose history it is, and what it was begun with, where that is to be said."""
     found: Document = {"asked": seen.asked} if seen.asked is not None else {}
     found |= {"joined": list(seen.joined)} if seen.joined else {}
-    continued = [{"session": one.session, "how": one.how, "of": one.of} for one in seen.rows.continued]
+    continued = [
+        {"session": continued.session, "how": continued.how, "of": continued.of} for continued in seen.rows.continued
+    ]
     found |= {"continues": continued} if continued else {}
-    begun = [{"session": one.of, "through": one.through, "position": one.position} for one in seen.rows.forks]
+    begun = [{"session": fork.of, "through": fork.through, "position": fork.position} for fork in seen.rows.forks]
     return found | ({"begun_with": begun} if begun else {})
 
 
@@ -61,15 +67,15 @@ def _fate(entry: Told) -> Document:
     return {"fate": entry.fate} | ({} if entry.by is None else {"by": entry.by})
 
 
-def _beside(one: Beside, session: str) -> Document:
+def _beside(row: Beside, session: str) -> Document:
     """Return what a row says beside its items; what does not apply is absent."""
-    found: Document = {"at": times.text_of(one.at_us), "producer": one.producer}
-    found |= {"at_basis": "file"} if one.is_bound else {}
-    found |= {"of": one.session} if one.session != session else {}
-    optional: Document = {"agent": one.agent, "run": one.run, "ordinal": one.ordinal, "response_id": one.response_id}
+    found: Document = {"at": times.text_of(row.at_us), "producer": row.producer}
+    found |= {"at_basis": "file"} if row.is_bound else {}
+    found |= {"of": row.session} if row.session != session else {}
+    optional: Document = {"agent": row.agent, "run": row.run, "ordinal": row.ordinal, "response_id": row.response_id}
     kept = {name: content.escape(value)[0] for name, value in optional.items() if value is not None}
-    found |= kept | ({} if one.extra is None else {"extra": content.escape(one.extra)[0]})
-    return found | ({"is_error": True} if one.is_error else {}) | ({"erased": True} if one.erased else {})
+    found |= kept | ({} if row.extra is None else {"extra": content.escape(row.extra)[0]})
+    return found | ({"is_error": True} if row.is_error else {}) | ({"erased": True} if row.erased else {})
 
 
 def _owed(seen: Seen) -> Document | None:
@@ -78,18 +84,23 @@ def _owed(seen: Seen) -> Document | None:
     return {"position": owed.position, "response_id": owed.response_id, "run": owed.run, "reason": owed.reason}
 
 
-def _compaction(seen: Seen, one: Compaction) -> Document:
-    beside = seen.beside(one.position)
-    found: Document = {"position": one.position, "mode": one.mode, "response_id": one.response_id, "run": one.run}
+def _compaction(seen: Seen, compaction: Compaction) -> Document:
+    beside = seen.beside(compaction.position)
+    found: Document = {
+        "position": compaction.position,
+        "mode": compaction.mode,
+        "response_id": compaction.response_id,
+        "run": compaction.run,
+    }
     if beside is not None:
         found |= {"at": times.text_of(beside.at_us), "producer": beside.producer}
         found |= {"of": beside.session} if beside.session != seen.session else {}
         found |= {} if beside.usage is None else {"usage": content.escape(beside.usage)[0]}
     return found | {
-        "after": one.after,
-        "inert": one.inert,
-        "covered": [_item(seen, seen.entries[id_]) for id_ in one.covered if id_ in seen.entries],
-        "put": [_item(seen, seen.entries[id_]) for id_ in one.put if id_ in seen.entries],
-        "covered_chars": seen.size(one.covered),
-        "put_chars": seen.size(one.put),
+        "after": compaction.after,
+        "inert": compaction.inert,
+        "covered": [_item(seen, seen.entries[id_]) for id_ in compaction.covered if id_ in seen.entries],
+        "put": [_item(seen, seen.entries[id_]) for id_ in compaction.put if id_ in seen.entries],
+        "covered_chars": seen.size(compaction.covered),
+        "put_chars": seen.size(compaction.put),
     }

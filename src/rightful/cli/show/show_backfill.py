@@ -50,14 +50,14 @@ def show_plan(plan: Plan) -> None:
             f"NOT repaired: {plan.in_balance:,} of {terminal.plural(plan.grades, 'grade')}, which the file's old "
             f"numbers contain. Errors in them remain; plan with --rebuild to compute them from the log instead{since}."
         )
-    for one in plan.refusals:
-        terminal.wrap_stdout(f"{'Forced' if plan.forced else 'Refused'}: {one}.")
+    for refusal in plan.refusals:
+        terminal.wrap_stdout(f"{'Forced' if plan.forced else 'Refused'}: {refusal}.")
     terminal.wrap_stdout(_verdict(plan))
     tables.show_facts(_facts(plan))
     _show_changes(plan)
     _show_uncredited(plan)
-    for one in plan.notes:
-        terminal.wrap_stdout(f"Note: {one}.")
+    for note in plan.notes:
+        terminal.wrap_stdout(f"Note: {note}.")
 
 
 def _verdict(plan: Plan) -> str:
@@ -119,19 +119,23 @@ def _show_changes(plan: Plan) -> None:
         tables.show_table(columns, map(_row, plan.changes), note=note, drop=[*beliefs, ""])
 
 
-def _row(one: ArmChange) -> Sequence[object]:
-    what = "goes" if one.new is None else "new" if one.old is None else ""
-    means = ("" if pair is None else options.fixed(pair[0] / sum(pair)) for pair in (one.old, one.new))
-    beliefs = ("" if pair is None else ", ".join(map(options.number, pair)) for pair in (one.old, one.new))
-    return [one.arm, what, *means, options.fixed(one.delta_mean, sign=True), *beliefs, f"{one.n:,}"]
+def _row(change: ArmChange) -> Sequence[object]:
+    what = "goes" if change.new is None else "new" if change.old is None else ""
+    means = ("" if pair is None else options.fixed(pair[0] / sum(pair)) for pair in (change.old, change.new))
+    beliefs = ("" if pair is None else ", ".join(map(options.number, pair)) for pair in (change.old, change.new))
+    return [change.arm, what, *means, options.fixed(change.delta_mean, sign=True), *beliefs, f"{change.n:,}"]
 
 
 def _show_uncredited(plan: Plan) -> None:
     from rightful.cli.output import tables
 
     rows = [
-        [name, f"{one.count:,}", ", ".join(one.sessions) + (" …" if one.count > len(one.sessions) else "")]
-        for name, one in plan.uncredited.items()
+        [
+            name,
+            f"{uncredited.count:,}",
+            ", ".join(uncredited.sessions) + (" …" if uncredited.count > len(uncredited.sessions) else ""),
+        ]
+        for name, uncredited in plan.uncredited.items()
     ]
     if rows:
         tables.show_table({"no credit": "", "grades": "n", "such as": ""}, rows)
@@ -185,18 +189,19 @@ def show_status(found: Sequence[TargetStatus], named: str | None) -> None:
     if not found:
         where = f" to {named}" if named else ""
         terminal.wrap_stdout(f"Nothing was published{where} from this ledger.")
-    for number, one in enumerate(found):
+    for number, status in enumerate(found):
         if number:
             terminal.wrap_stdout("")
         force: dict[str, object] = {"in force": "nothing"}
-        if one.publication is not None and one.position is not None and one.at is not None:
-            kept = "" if one.kept else "; its bytes are NOT kept"
-            restores = one.restores if one.restores == "no file" else _digits(one.restores)
+        if status.publication is not None and status.position is not None and status.at is not None:
+            kept = "" if status.kept else "; its bytes are NOT kept"
+            restores = status.restores if status.restores == "no file" else _digits(status.restores)
             force = {
-                "in force": f"{one.publication}, position {one.position:,}, {one.at.isoformat(' ', 'seconds')}",
-                "reader": one.reader or "not recorded",
-                "policy": f"{(one.policy or '')[:_DIGITS]}, through position {one.through:,}",
+                "in force": f"{status.publication}, position {status.position:,}, "
+                f"{status.at.isoformat(' ', 'seconds')}",
+                "reader": status.reader or "not recorded",
+                "policy": f"{(status.policy or '')[:_DIGITS]}, through position {status.through:,}",
                 "rollback restores": f"{restores}{kept}",
             }
-        now = {"file now": _digits(one.sha256), "publications": f"{one.count:,}"}
-        tables.show_facts({"target": one.target, "state": _STANDING[one.standing], **force, **now})
+        now = {"file now": _digits(status.sha256), "publications": f"{status.count:,}"}
+        tables.show_facts({"target": status.target, "state": _STANDING[status.standing], **force, **now})

@@ -37,7 +37,9 @@ def sentence(ledger: Ledger, receipts: Sequence[Receipt], said: GradeContent, *,
         return "nothing was recorded"
     grade = receipts[-1]
     if grade.position is None or any(receipt.outcome in {"invalid", "conflict"} for receipt in receipts):
-        return ", ".join(f"{what} {one.outcome}" for what, one in zip(("exposure", "grade"), receipts, strict=True))
+        return ", ".join(
+            f"{what} {receipt.outcome}" for what, receipt in zip(("exposure", "grade"), receipts, strict=True)
+        )
     facts = ledger.projected().catch_up()
     row = int(np.flatnonzero(facts.grades["pos"] == grade.position)[0])
     pays = _pays(facts, row, said)

@@ -74,7 +74,7 @@ def _step(step: Step) -> list[str]:
     seq = "" if step.seq is None else f" seq {step.seq}"
     reward = "" if step.reward is None else options.fixed(step.reward)
     weight = "" if step.decayed is None else options.number(step.decayed)
-    shown = " ".join(f"#{one}" for one in step.exposures[:3]) + (" …" if len(step.exposures) > 3 else "")  # noqa: PLR2004 - as many as fit
+    shown = " ".join(f"#{position}" for position in step.exposures[:3]) + (" …" if len(step.exposures) > 3 else "")  # noqa: PLR2004 - as many as fit
     return [
         f"#{step.position}", step.kind, step.session or "", f"{step.grader or ''}{seq}", shown, reward, weight,
         options.number(step.alpha), options.number(step.beta), options.fixed(step.alpha / (step.alpha + step.beta)),
@@ -91,7 +91,7 @@ def session(found: SessionExplained, policy: str, limit: int) -> None:
     terminal.wrap_stdout(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
     terminal.wrap_stdout(f"\nRun: {found.run_reason}")
     form = " as read from a file's name"
-    fits = [f"{one.session}{form if one.alias else ''}" for one in found.names if one.role == "fits"]
+    fits = [f"{name.session}{form if name.alias else ''}" for name in found.names if name.role == "fits"]
     if fits:
         terminal.wrap_stdout(
             f"Sessions whose name is a sanitised form of this one, or the reverse: {_some(fits, limit)}."
@@ -100,29 +100,29 @@ def session(found: SessionExplained, policy: str, limit: int) -> None:
         kept, more = _last(found.links, limit)
         rows = [
             [
-                f"#{one.position}",
-                one.session,
-                one.other,
-                one.relation,
-                one.evidence,
-                one.producer,
-                one.state,
-                one.reason,
+                f"#{link.position}",
+                link.session,
+                link.other,
+                link.relation,
+                link.evidence,
+                link.producer,
+                link.state,
+                link.reason,
             ]
-            for one in kept
+            for link in kept
         ]
         columns = dict.fromkeys(("link", "session", "other", "as", "evidence", "producer", "state", "reason"), "")
         tables.show_table(columns, rows, title="Links", note=_note(more), drop=["producer"])
     others = set(found.elsewhere)
     for title, elsewhere in (("Shown", False), ("Shown to other sessions, listed because of a name", True)):
-        if exposures := [one for one in found.exposures if (one.position in others) == elsewhere]:
+        if exposures := [exposure for exposure in found.exposures if (exposure.position in others) == elsewhere]:
             _exposures(exposures, limit, title=title)
     for title, elsewhere in (("Grades", False), ("Grades of other sessions, listed because of a name", True)):
-        if grades := [one for one in found.grades if (one.position in others) == elsewhere]:
+        if grades := [grade for grade in found.grades if (grade.position in others) == elsewhere]:
             _grades(grades, limit, title)
     if found.asides:
         kept_asides, more = _last(found.asides, limit)
-        rows = [[f"#{one.position}", one.type, one.reason] for one in kept_asides]
+        rows = [[f"#{aside.position}", aside.type, aside.reason] for aside in kept_asides]
         tables.show_table({"event": "", "type": "", "reason": ""}, rows, title="Changes nothing", note=_note(more))
     _remedies(found, limit)
 
@@ -130,8 +130,11 @@ def session(found: SessionExplained, policy: str, limit: int) -> None:
 def _exposures(rows: Sequence[ExposureRow], limit: int, title: str | None = None) -> None:
     groups = _grouped(rows)
     kept, _ = _last(groups, limit)
-    more = len(rows) - sum(len(one) for one in kept)
-    cells = [[_places(one), one[0].session, _time(one), _arms(one), one[0].state, one[0].reason] for one in kept]
+    more = len(rows) - sum(len(group) for group in kept)
+    cells = [
+        [_places(group), group[0].session, _time(group), _arms(group), group[0].state, group[0].reason]
+        for group in kept
+    ]
     columns = dict.fromkeys(("exposure", "session", "at", "arms", "state", "reason"), "")
     tables.show_table(columns, cells, title=title, note=_note(more), drop=["at"])
 
@@ -157,7 +160,7 @@ def _places(group: Sequence[ExposureRow]) -> str:
     at = [row.position for row in group]
     if len(at) > 2 and at[-1] - at[0] == len(at) - 1:  # noqa: PLR2004 - two are as short by themselves
         return f"#{at[0]} to #{at[-1]}"
-    return _some([f"#{one}" for one in at], 3)
+    return _some([f"#{position}" for position in at], 3)
 
 
 def _time(group: Sequence[ExposureRow]) -> str:
@@ -177,9 +180,10 @@ def _grades(rows: Sequence[GradeRow], limit: int, title: str) -> None:
     kept, more = _last(rows, limit)
     cells = [
         [
-            f"#{one.position}", one.session, f"{one.grader} seq {one.seq}", one.at, _said(one), one.state, one.reason,
+            f"#{grade.position}", grade.session, f"{grade.grader} seq {grade.seq}", grade.at, _said(grade),
+            grade.state, grade.reason,
         ]
-        for one in kept
+        for grade in kept
     ]  # fmt: skip
     columns = dict.fromkeys(("grade", "session", "grader", "at", "says", "state", "reason"), "")
     tables.show_table(columns, cells, title=title, note=_note(more), drop=["at"])
@@ -194,11 +198,11 @@ def _said(row: GradeRow) -> str:
 
 def _remedies(found: SessionExplained, limit: int) -> None:
     """Print what would have to be recorded: for the run, for grades in a bin that pays nobody, for waiting."""
-    wanted = [("", one) for one in found.remedies]
+    wanted = [("", remedy) for remedy in found.remedies]
     for row in found.grades:
         if row.bin is not None:
-            wanted += [(f"#{row.position} {row.state}: ", one) for one in row.remedies]
-    unlike = list(dict.fromkeys((start, _spelled(one)) for start, one in wanted))
+            wanted += [(f"#{row.position} {row.state}: ", remedy) for remedy in row.remedies]
+    unlike = list(dict.fromkeys((start, _spelled(remedy)) for start, remedy in wanted))
     if not unlike:
         return
     terminal.wrap_stdout(f"\n{_REMEDIES}")
@@ -235,15 +239,21 @@ def event(found: EventExplained, policy: str, limit: int) -> None:
     tables.show_facts({name: fact for name, fact in facts.items() if fact is not None})
     kept, more = _last(found.revisions, limit)
     rows = [
-        [f"#{one.position}", one.revision, one.outcome, one.recorded_at, _shown(one.shown, one.withdrawn)]
-        for one in kept
+        [
+            f"#{revision.position}",
+            revision.revision,
+            revision.outcome,
+            revision.recorded_at,
+            _revision_state(revision.shown, revision.withdrawn),
+        ]
+        for revision in kept
     ]
     columns = dict.fromkeys(("row", "revision", "outcome", "recorded at", ""), "")
     tables.show_table(columns, rows, title="Revisions of its id", note=_note(more), drop=["recorded at"])
     if found.used_by:
         terminal.wrap_stdout("Used by")
-        for one in found.used_by[:limit] if limit else found.used_by:
-            terminal.wrap_stdout(f"  {one}")
+        for use in found.used_by[:limit] if limit else found.used_by:
+            terminal.wrap_stdout(f"  {use}")
     if found.grade is not None and found.grade.remedies:
         terminal.wrap_stdout(f"\n{_REMEDIES if found.grade.bin else 'What would have to be recorded for it to count'}")
         for remedy in found.grade.remedies:
@@ -251,8 +261,8 @@ def event(found: EventExplained, policy: str, limit: int) -> None:
             terminal.print_stdout(f"  {what}", *events)
 
 
-def _shown(shown: bool, withdrawn: bool) -> str:  # noqa: FBT001 - two facts of a row
-    return ", ".join(word for word, so in (("what the id says", shown), ("withdrawn", withdrawn)) if so)
+def _revision_state(is_shown: bool, withdrawn: bool) -> str:  # noqa: FBT001 - two facts of a row
+    return ", ".join(word for word, so in (("what the id says", is_shown), ("withdrawn", withdrawn)) if so)
 
 
 def _body(body: object) -> str:

@@ -45,23 +45,25 @@ def view(seen: Seen, limit: int, *, whole: bool) -> None:
     _owed(seen)
     shown = seen.last(limit)
     _cut(len(seen.shown) - len(shown), "earlier item")
-    for one in shown:
-        _item(seen, seen.entries[one], _stands_for(seen, seen.entries[one]), whole=whole)
+    for id_ in shown:
+        _item(seen, seen.entries[id_], _stands_for(seen, seen.entries[id_]), whole=whole)
 
 
 def full(seen: Seen, limit: int, *, whole: bool) -> None:
     """Print everything that was ever in it, and what became of each item; see `view`."""
     _head(seen, "everything that was ever in it")
-    fates = Counter(one.fate for one in seen.whole.entries)
+    fates = Counter(entry.fate for entry in seen.whole.entries)
     counted = ", ".join(f"{count:,} {fate}" for fate, count in sorted(fates.items()))
     print_stdout(f"{plural(len(seen.whole.entries), 'item')}: {counted}" if counted else _NOTHING)
     print_stdout(*(f"#{position} has no effect: {why}" for position, why in seen.whole.ignored))
     _owed(seen)
     shown = seen.whole.entries[-limit:] if limit else seen.whole.entries
     _cut(len(seen.whole.entries) - len(shown), "earlier item")
-    for one in shown:
-        fate = _FATES.get(one.fate, one.fate) + (f" by #{one.by}" if one.by is not None and one.fate != "inert" else "")
-        _item(seen, one, [*_stands_for(seen, one), fate], whole=whole)
+    for entry in shown:
+        fate = _FATES.get(entry.fate, entry.fate) + (
+            f" by #{entry.by}" if entry.by is not None and entry.fate != "inert" else ""
+        )
+        _item(seen, entry, [*_stands_for(seen, entry), fate], whole=whole)
 
 
 def diff(seen: Seen, limit: int, *, whole: bool) -> None:
@@ -74,10 +76,10 @@ def diff(seen: Seen, limit: int, *, whole: bool) -> None:
     _owed(seen)
     shown = found[-limit:]
     _cut(len(found) - len(shown), "earlier compaction")
-    lines = [_Listing(seen, one, whole=whole) for one in shown]
-    for one in lines:
-        one.show()
-    if any(one.is_cut for one in lines):
+    lines = [_Listing(seen, compaction, whole=whole) for compaction in shown]
+    for listing in lines:
+        listing.show()
+    if any(listing.is_cut for listing in lines):
         print_stdout("", f"What is long is cut; {_ALL} shows all.")
 
 
@@ -88,37 +90,37 @@ class _Listing:
         is_cut: Something of it was left out.
     """
 
-    def __init__(self, seen: Seen, one: Compaction, *, whole: bool) -> None:
+    def __init__(self, seen: Seen, compaction: Compaction, *, whole: bool) -> None:
         self.is_cut = False
-        self._seen, self._one, self._whole = seen, one, whole
+        self._seen, self._compaction, self._whole = seen, compaction, whole
 
     def show(self) -> None:
         """Print it."""
-        seen, one = self._seen, self._one
-        beside = seen.beside(one.position)
-        parts = [f"#{one.position}"]
+        seen, compaction = self._seen, self._compaction
+        beside = seen.beside(compaction.position)
+        parts = [f"#{compaction.position}"]
         parts += [] if beside is None else [time_text(beside.at_us, is_bound=beside.is_bound)]
-        parts += [f"compaction{_of(seen, one.position)}"]
+        parts += [f"compaction{_of(seen, compaction.position)}"]
         print_stdout("", "  ".join(parts) + "".join(self._facts()))
         print_stdout(f"  {self._sizes()}")
-        if one.inert:
+        if compaction.inert:
             print_stdout("  shows nothing: everything that it covers was already gone")
-        self._list("-", one.covered)
-        self._list("+", one.put)
+        self._list("-", compaction.covered)
+        self._list("+", compaction.put)
 
     def _facts(self) -> Iterator[str]:
-        one = self._one
-        beside = self._seen.beside(one.position)
-        names = {"mode": one.mode, "response": one.response_id, "run": one.run}
+        compaction = self._compaction
+        beside = self._seen.beside(compaction.position)
+        names = {"mode": compaction.mode, "response": compaction.response_id, "run": compaction.run}
         yield from (f", {name} {value}" for name, value in names.items() if value is not None)
-        if one.after is not None:
-            yield f", read at #{one.after}"
+        if compaction.after is not None:
+            yield f", read at #{compaction.after}"
         if beside is not None and beside.usage:
             yield f", used {', '.join(f'{name} {item_text.value(value)}' for name, value in beside.usage.items())}"
 
     def _sizes(self) -> str:
-        before, after = (self._said(ids) for ids in (self._one.covered, self._one.put))
-        return f"{before} replaced by {after}" if self._one.covered else f"nothing replaced; {after} added"
+        before, after = (self._said(ids) for ids in (self._compaction.covered, self._compaction.put))
+        return f"{before} replaced by {after}" if self._compaction.covered else f"nothing replaced; {after} added"
 
     def _said(self, ids: list[ItemKey]) -> str:
         return f"{plural(len(ids), 'item')}, {plural(self._seen.size(ids), 'character')} of JSON" if ids else "nothing"
@@ -165,7 +167,7 @@ def _head(seen: Seen, what: str) -> None:
 def _sum(seen: Seen) -> str:
     """Say how much is shown, and what else was in it."""
     shown = f"{plural(len(seen.shown), 'item')}, {plural(seen.size(seen.shown), 'character')} of JSON"
-    others = Counter(one.fate for one in seen.whole.entries if one.fate not in {"shown", "left out"})
+    others = Counter(entry.fate for entry in seen.whole.entries if entry.fate not in {"shown", "left out"})
     if not others:
         return shown if seen.whole.entries else _NOTHING
     counted = ", ".join(f"{count:,} {fate}" for fate, count in sorted(others.items()))
@@ -203,10 +205,10 @@ def _read(seen: Seen, entry: Told, *, whole: bool) -> item_text.Said:
     if beside is not None and beside.erased:
         return item_text.Said("item", "", ("erased",))
     said = item_text.said(entry.item, full=whole)
-    return said if beside is None else said._replace(marks=(*said.marks, *_told(entry, beside)))
+    return said if beside is None else said._replace(marks=(*said.marks, *_annotation_marks(entry, beside)))
 
 
-def _told(entry: Told, beside: Beside) -> Iterator[str]:
+def _annotation_marks(entry: Told, beside: Beside) -> Iterator[str]:
     """Yield the marks of what a transcript tells for which an item has no place."""
     if beside.is_error:
         yield "failed"
@@ -235,5 +237,5 @@ def _name(id_: ItemKey, position: int) -> str:
 
 
 def _listed(seen: Seen, ids: list[ItemKey]) -> str:
-    names = [_name(one, seen.entries[one].position) for one in ids]
+    names = [_name(id_, seen.entries[id_].position) for id_ in ids]
     return ", ".join(names[:_LISTED]) + (f", and {len(names) - _LISTED:,} more" if len(names) > _LISTED else "")

@@ -196,7 +196,7 @@ class Teller:
 
     def _say_untold(self) -> None:
         """Say how much is not told again."""
-        notes = sum(one.notes - bool(one.before) for one in self._old.values()) if len(self._old) > 1 else 0
+        notes = sum(report.notes - bool(report.before) for report in self._old.values()) if len(self._old) > 1 else 0
         if notes:
             what = f"{terminal.plural(notes, 'note')} on files that brought nothing new"
             terminal.warn_stderr(f"{NOTE}{what} {'is' if notes == 1 else 'are'} not told again; --json lists them.")
@@ -286,7 +286,7 @@ def _tell_problems(report: FileReport, notes: Alike) -> None:
     for problem in report.problems:
         if problem.what.startswith(NOTE) and not problem.what.endswith(BEFORE):  # those are counted over all files
             notes.complain(_place(report, problem), problem.what)
-    for problem in (one for one in report.problems if not one.what.startswith((NOTE, SKIPPED))):
+    for problem in (problem for problem in report.problems if not problem.what.startswith((NOTE, SKIPPED))):
         problems.complain(_place(report, problem), f"{_PROBLEM}{problem.what}")
     if more := sum(problems.rest.values()):
         terminal.warn_stderr(f"{report.path}: {_PROBLEM}{more:,} more like these; --json lists them.")

@@ -23,11 +23,11 @@ _CANDIDATES = 20
 
 def failed(bound: tuple[Bound, ...]) -> int:
     """Return the exit code of what was to be bound: a conflict, what could not be read, or nothing of the kind."""
-    if any(one.receipt is not None and one.receipt.outcome == "conflict" for one in bound):
+    if any(bound_file.receipt is not None and bound_file.receipt.outcome == "conflict" for bound_file in bound):
         return terminal.CONFLICT
-    if any(one.receipt is not None and one.receipt.outcome == "invalid" for one in bound):
+    if any(bound_file.receipt is not None and bound_file.receipt.outcome == "invalid" for bound_file in bound):
         return terminal.INVALID
-    return terminal.STORAGE if any(one.why is not None for one in bound) else terminal.DONE
+    return terminal.STORAGE if any(bound_file.why is not None for bound_file in bound) else terminal.DONE
 
 
 # -- one session -------------------------------------------------------------------------------
@@ -39,11 +39,13 @@ def answer_document(
     """Return what was found for one session, and what was bound to it before."""
     return {
         **_answer(answer),
-        "claims": [_claim(one) for one in answer.judged],
+        "claims": [_claim(judged) for judged in answer.judged],
         "lost": list(answer.lost),
         "searched": _searched(scan),
-        "bound_before": [{"uri": one.uri, "evidence": one.evidence, "position": one.position} for one in before],
-        "bound": [_bound(one) for one in bound],
+        "bound_before": [
+            {"uri": binding.uri, "evidence": binding.evidence, "position": binding.position} for binding in before
+        ],
+        "bound": [_bound(bound_file) for bound_file in bound],
     }
 
 
@@ -52,21 +54,21 @@ def _answer(answer: Answer) -> dict[str, Any]:
     return {"session": answer.session, "found": answer.found, "owner": owner, "why": answer.why}
 
 
-def _claim(one: Judged) -> dict[str, Any]:
+def _claim(judged: Judged) -> dict[str, Any]:
     from rightful import times
 
-    file = one.claim.file
+    file = judged.claim.file
     at_us = file.started_at_us
     return {
-        "rank": int(one.claim.rank),
-        "verdict": one.verdict,
+        "rank": int(judged.claim.rank),
+        "verdict": judged.verdict,
         "tool": file.tool,
         "native_id": file.native_id,
         "path": file.path,
         "bytes": file.size,
         "started_at": None if at_us is None else times.text_of(at_us),
-        "evidence": one.claim.words,
-        "why": one.why,
+        "evidence": judged.claim.words,
+        "why": judged.why,
     }
 
 
@@ -80,14 +82,14 @@ def _searched(scan: Scan) -> dict[str, Any]:
     }
 
 
-def _bound(one: Bound) -> dict[str, Any]:
-    receipt = one.receipt
+def _bound(bound: Bound) -> dict[str, Any]:
+    receipt = bound.receipt
     return {
-        "session": one.session,
-        "path": one.path,
+        "session": bound.session,
+        "path": bound.path,
         "outcome": None if receipt is None else receipt.outcome,
         "position": None if receipt is None else receipt.position,
-        "why": one.why if receipt is None else receipt.reason,
+        "why": bound.why if receipt is None else receipt.reason,
     }
 
 
@@ -105,15 +107,15 @@ def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: 
     if answer.judged:
         rows = [
             (
-                one.claim.file.path,
-                int(one.claim.rank),
-                one.verdict,
-                one.claim.file.tool,
-                tables.size(one.claim.file.size),
-                shown(one.claim.file.started_at_us),
-                one.claim.words,
+                judged.claim.file.path,
+                int(judged.claim.rank),
+                judged.verdict,
+                judged.claim.file.tool,
+                tables.size(judged.claim.file.size),
+                shown(judged.claim.file.started_at_us),
+                judged.claim.words,
             )
-            for one in answer.judged[:_CANDIDATES]
+            for judged in answer.judged[:_CANDIDATES]
         ]
         columns = {"transcript": "", "rank": "", "verdict": "", "tool": "", "size": "", "began": "", "evidence": ""}
         rest = len(answer.judged) - len(rows)
@@ -121,10 +123,12 @@ def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: 
         tables.show_table(columns, rows, note=note, drop=("evidence",))
         for place, judged in enumerate(answer.judged[:_CANDIDATES], 1):
             terminal.wrap_stdout(f"{place}. {judged.claim.words}{f'; but {judged.why}' if judged.why else ''}.")
-    terminal.wrap_stdout(*(f"{one}." for one in answer.lost))
+    terminal.wrap_stdout(*(f"{reason}." for reason in answer.lost))
     _tell_search(scan)
-    for one in before:
-        terminal.wrap_stdout(f"Bound before, by {one.evidence}: {one.uri}. Check it with `rightful locate --check`.")
+    for binding in before:
+        terminal.wrap_stdout(
+            f"Bound before, by {binding.evidence}: {binding.uri}. Check it with `rightful locate --check`."
+        )
     _tell_bound(bound)
 
 
@@ -142,15 +146,15 @@ def _tell_search(scan: Scan) -> None:
 
 
 def _tell_bound(bound: tuple[Bound, ...]) -> None:
-    for one in bound:
-        if one.why is not None:
-            terminal.warn_stderr(f"{one.path} was not bound to {one.session}: {one.why}.")
-        elif one.receipt is not None and one.receipt.outcome in {"conflict", "invalid"}:
-            terminal.warn_stderr(f"{one.path}, {one.session}: {terminal.problem_of(one.receipt)}.")
+    for bound_file in bound:
+        if bound_file.why is not None:
+            terminal.warn_stderr(f"{bound_file.path} was not bound to {bound_file.session}: {bound_file.why}.")
+        elif bound_file.receipt is not None and bound_file.receipt.outcome in {"conflict", "invalid"}:
+            terminal.warn_stderr(f"{bound_file.path}, {bound_file.session}: {terminal.problem_of(bound_file.receipt)}.")
     counts: dict[str, int] = {}
-    for one in bound:
-        if one.receipt is not None:
-            counts[one.receipt.outcome] = counts.get(one.receipt.outcome, 0) + 1
+    for bound_file in bound:
+        if bound_file.receipt is not None:
+            counts[bound_file.receipt.outcome] = counts.get(bound_file.receipt.outcome, 0) + 1
     if bound:
         terminal.wrap_stdout(f"Bound: {terminal.counts_text(counts)}.")
 
@@ -166,9 +170,9 @@ def missing_document(
         "path": path,
         "records": len(read.rows),
         "missing": [_missing_row(row, found) for row in found.rows],
-        "problems": [{"line": one.line, "what": one.what} for one in read.problems],
+        "problems": [{"line": problem.line, "what": problem.what} for problem in read.problems],
         "searched": _searched(found.scan),
-        "bound": [_bound(one) for one in bound],
+        "bound": [_bound(bound_file) for bound_file in bound],
         "written": None if written is None else _written(written),
     }
 
@@ -178,7 +182,7 @@ def _missing_row(row: Row, found: Missing) -> dict[str, Any]:
         nobody = {"session": None, "found": False, "owner": None, "why": _nobody(row)}
         return {"line": row.line, **nobody, "claims": [], "lost": []}
     answer = found.answers[row.wanted.name]
-    claims = [_claim(one) for one in answer.judged]
+    claims = [_claim(judged) for judged in answer.judged]
     return {"line": row.line, **_answer(answer), "claims": claims, "lost": list(answer.lost)}
 
 
@@ -186,9 +190,10 @@ def _nobody(row: Row) -> str:
     return f"the row names no session ({row.why})"
 
 
-def _written(one: Repaired) -> dict[str, Any]:
+def _written(repaired: Repaired) -> dict[str, Any]:
     return {
-        "lines": list(one.rows), "glued": list(one.glued), "backup": one.backup, "sha256": one.sha256, "left": one.left,
+        "lines": list(repaired.rows), "glued": list(repaired.glued), "backup": repaired.backup,
+        "sha256": repaired.sha256, "left": repaired.left,
     }  # fmt: skip
 
 
@@ -225,22 +230,24 @@ def show_missing(path: str, read: Rows, found: Missing, bound: tuple[Bound, ...]
         _tell_written(written)
 
 
-def _tell_written(one: Repaired) -> None:
-    if one.left is not None:
+def _tell_written(repaired: Repaired) -> None:
+    if repaired.left is not None:
         terminal.note_stderr(
-            f"an interrupted write left bytes next to the file that exist nowhere else; they are kept as {one.left}."
+            f"an interrupted write left bytes next to the file that exist nowhere else; they are kept as "
+            f"{repaired.left}."
         )
-    if one.glued:
-        lines = ", ".join(map(str, one.glued))
+    if repaired.glued:
+        lines = ", ".join(map(str, repaired.glued))
         terminal.note_stderr(
             f"on line {lines} several objects share a line, or the file is not UTF-8; readers ignore them, and they "
             f"were not changed."
         )
-    if one.backup is None:
+    if repaired.backup is None:
         terminal.wrap_stdout("Nothing was written back: no record without its transcript has an owner.")
         return
     terminal.wrap_stdout(
-        f"Written back: {terminal.plural(len(one.rows), 'record')}. The previous file is kept as {one.backup}."
+        f"Written back: {terminal.plural(len(repaired.rows), 'record')}. The previous file is kept as "
+        f"{repaired.backup}."
     )
 
 
@@ -250,21 +257,21 @@ def _tell_written(one: Repaired) -> None:
 def check_document(found: tuple[Checked, ...], split: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """Return what became of what is bound."""
     return {
-        "ok": all(one.is_good for one in found),
+        "ok": all(checked.is_good for checked in found),
         "transcripts": [
             {
-                "session": one.binding.session,
-                "uri": one.binding.uri,
-                "state": one.state,
-                "path": one.path,
-                "why": one.why,
-                "bytes": one.binding.bytes,
-                "sha256": one.binding.sha256,
-                "evidence": one.binding.evidence,
-                "position": one.binding.position,
-                "others": list(one.others),
+                "session": checked.binding.session,
+                "uri": checked.binding.uri,
+                "state": checked.state,
+                "path": checked.path,
+                "why": checked.why,
+                "bytes": checked.binding.bytes,
+                "sha256": checked.binding.sha256,
+                "evidence": checked.binding.evidence,
+                "position": checked.binding.position,
+                "others": list(checked.others),
             }
-            for one in found
+            for checked in found
         ],
         "several": {name: list(uris) for name, uris in split.items()},
     }
@@ -277,7 +284,10 @@ def show_check(found: tuple[Checked, ...], split: Mapping[str, tuple[str, ...]])
     if not found:
         terminal.wrap_stdout("No transcript is bound. `rightful locate SESSION --bind` binds one.")
         return
-    rows = [(one.path, one.state, one.binding.session, one.binding.evidence, one.why) for one in found]
+    rows = [
+        (checked.path, checked.state, checked.binding.session, checked.binding.evidence, checked.why)
+        for checked in found
+    ]
     columns = {"transcript": "", "state": "", "session": "", "evidence": "", "why": ""}
     tables.show_table(columns, rows, drop=("evidence",))
     for name, uris in split.items():

@@ -27,10 +27,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         terminal.print_json({"sessions": found.shown, "total": found.total})
         return terminal.DONE
-    for one in found.shown:
-        terminal.print_stdout(one.session)
+    for session in found.shown:
+        terminal.print_stdout(session.session)
         terminal.wrap_stdout(
-            f"    {_when(one)}; {terminal.plural(one.events, 'event')}{_by(one)}", f"    {_transcript(one)}"
+            f"    {_when(session)}; {terminal.plural(session.events, 'event')}{_by(session)}",
+            f"    {_transcript(session)}",
         )
     if not found.total:
         fits = f"whose name contains {args.sessions!r} " if args.sessions else ""
@@ -40,9 +41,9 @@ def run(args: argparse.Namespace) -> int:
     return terminal.DONE
 
 
-def _when(one: Session) -> str:
-    first, last = (_short(text) for text in (one.first_at, one.last_at))
-    if one.at_basis is not None:
+def _when(session: Session) -> str:
+    first, last = (_short(text) for text in (session.first_at, session.last_at))
+    if session.at_basis is not None:
         return f"before {last}"
     if first == last:
         return first
@@ -54,22 +55,22 @@ def _short(text: str) -> str:
     return f"{text[:10]} {text[11:19]}Z"
 
 
-def _by(one: Session) -> str:
-    return f" by {', '.join(one.producers)}" if one.producers else ""
+def _by(session: Session) -> str:
+    return f" by {', '.join(session.producers)}" if session.producers else ""
 
 
-def _transcript(one: Session) -> str:
-    said = "no transcript" if one.transcript is None else f"transcript {one.transcript}"
-    if (kept := one.history) is not None:
+def _transcript(session: Session) -> str:
+    said = "no transcript" if session.transcript is None else f"transcript {session.transcript}"
+    if (kept := session.history) is not None:
         compacted = f", {terminal.plural(kept.compactions, 'compaction')}" if kept.compactions else ""
         said += f"; history of {terminal.plural(kept.batches, 'batch', 'batches')}{compacted}"
-    if one.bound:
-        evidence = ", ".join(sorted({held.evidence for held in one.bound}))
-        said += f"; {terminal.plural(len(one.bound), 'file')} bound ({evidence})"
-    if one.subagents:
-        said += f"; {terminal.plural(one.subagents, 'subagent')}"
-    if one.forks:
-        said += f"; {terminal.plural(len(one.forks), 'fork')}: {options.listed(one.forks)}"
-    if one.below:
-        said += f"; {terminal.plural(len(one.below), 'session')} below it: {options.listed(one.below)}"
+    if session.bound:
+        evidence = ", ".join(sorted({held.evidence for held in session.bound}))
+        said += f"; {terminal.plural(len(session.bound), 'file')} bound ({evidence})"
+    if session.subagents:
+        said += f"; {terminal.plural(session.subagents, 'subagent')}"
+    if session.forks:
+        said += f"; {terminal.plural(len(session.forks), 'fork')}: {options.listed(session.forks)}"
+    if session.below:
+        said += f"; {terminal.plural(len(session.below), 'session')} below it: {options.listed(session.below)}"
     return said

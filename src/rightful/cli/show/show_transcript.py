@@ -44,8 +44,8 @@ class _Turn(NamedTuple):
     name: str
 
 
-class Shown(NamedTuple):
-    """What of a transcript is shown.
+class View(NamedTuple):
+    """What to show of a transcript.
 
     Attributes:
         before: How many entries stand before those that are there.
@@ -65,28 +65,28 @@ class Shown(NamedTuple):
 
     @property
     def option(self) -> str | None:
-        """The option that shows all of a long text; None where all is shown."""
+        """The option that shows all of a long text; None if all text is shown."""
         return None if self.full else "--full"
 
 
-def show(transcript: Transcript, shown: Shown) -> None:
+def show(transcript: Transcript, view: View) -> None:
     """Print a transcript."""
-    calls = {} if shown.full else short_calls(transcript.entries)
-    shown = shown._replace(named=len(transcript.names) > 1, calls=calls)
-    _head(transcript, shown)
-    if shown.before:
-        print_stdout("", f"{plural(shown.before, 'earlier entry', 'earlier entries')} not shown; --limit 0 shows all.")
+    calls = {} if view.full else short_calls(transcript.entries)
+    view = view._replace(named=len(transcript.names) > 1, calls=calls)
+    _head(transcript, view)
+    if view.before:
+        print_stdout("", f"{plural(view.before, 'earlier entry', 'earlier entries')} not shown; --limit 0 shows all.")
     hidden: Counter[str] = Counter()
     turn: _Turn | None = None
     for entry in transcript.entries:
         _put_holes(entry.holes_before)
-        if not shown.all and (why := _hidden(entry)):
+        if not view.all and (why := _hidden(entry)):
             hidden[why] += 1
         else:
             turn = _put_turn(entry, turn)
-            print_stdout("", *_lines(entry, shown))
+            print_stdout("", *_lines(entry, view))
         _put_holes(entry.holes_behind)
-    _tail(transcript, hidden, shown.bound)
+    _tail(transcript, hidden, view.bound)
 
 
 def is_visible(entry: Entry) -> bool:
@@ -95,7 +95,7 @@ def is_visible(entry: Entry) -> bool:
 
 
 def _hidden(entry: Entry) -> str | None:
-    """Return as what an entry is hidden; None where it is shown."""
+    """Return as what an entry is hidden; None if it is shown."""
     if entry.kind in _ASIDE:
         return entry.kind
     if entry.kind == "message" and entry.content is UNSET and isinstance(entry.text, str) and not entry.text.strip():
@@ -117,7 +117,7 @@ def _put_holes(holes: list[Hole] | UnsetType) -> None:
         print_stdout("", f"hole here: {words(hole)}")
 
 
-def _head(transcript: Transcript, shown: Shown) -> None:
+def _head(transcript: Transcript, view: View) -> None:
     print_stdout(f"transcript of {transcript.session}")
     if transcript.names not in ([], [transcript.session]):
         print_stdout(
@@ -126,7 +126,7 @@ def _head(transcript: Transcript, shown: Shown) -> None:
     if transcript.ambiguous:
         print_stdout(f"Nothing is recorded under this name itself, and no other name is shown: {transcript.ambiguous}.")
     print_stdout(transcript.completeness + (f": {transcript.why}" if transcript.why else ""))
-    holes = transcript.holes if shown.full else transcript.holes[:_HOLES]
+    holes = transcript.holes if view.full else transcript.holes[:_HOLES]
     print_stdout(*(f"hole: {words(hole)}" for hole in holes))
     if len(holes) < len(transcript.holes):
         print_stdout(f"and {plural(len(transcript.holes) - len(holes), 'hole')} more; --full shows all.")
@@ -168,32 +168,32 @@ def _tail(transcript: Transcript, hidden: Counter[str], bound: tuple[str, ...]) 
         print_stdout("", *lines)
 
 
-def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
+def _lines(entry: Entry, view: View) -> Iterator[str]:
     """Yield the lines of an entry: its heading, its text, its marks."""
-    yield _heading(entry, shown)
+    yield _heading(entry, view)
     if entry.covered is not UNSET:
-        yield _covered(entry, shown)
-    yield from indented.text(_said(entry, shown), shown.option)
+        yield _covered(entry, view)
+    yield from indented.text(_said(entry, view), view.option)
     if entry.kind == "tool_call":
-        yield from _result(entry, shown)
+        yield from _result(entry, view)
     if entry.conflicts is not UNSET:
         places = ", ".join(f"#{row.position}" for row in entry.conflicts)
         is_are = "row contradicts" if len(entry.conflicts) == 1 else "rows contradict"
-        hint = "" if shown.all else "; --all shows what it says" if len(entry.conflicts) == 1 else "; --all shows them"
+        hint = "" if view.all else "; --all shows what it says" if len(entry.conflicts) == 1 else "; --all shows them"
         yield f"  in quarantine: {len(entry.conflicts)} {is_are} this ({places}){hint}"
-        if shown.all:
-            yield from _rows(entry.conflicts, shown)
+        if view.all:
+            yield from _rows(entry.conflicts, view)
     if entry.rows is not UNSET and (entry.revisions > 1 or (entry.result_revisions or 1) > 1):
         yield f"  from {plural(len(entry.rows), 'row')}:"
-        yield from _rows(entry.rows, shown)
+        yield from _rows(entry.rows, view)
 
 
-def _covered(entry: Entry, shown: Shown) -> str:
+def _covered(entry: Entry, view: View) -> str:
     """Return in words which entries were taken back, or compacted."""
     places = entry.covered_places or [[None, None] for _ in entry.covered or ()]
     named = [map(_name, *both) for both in zip(entry.covered or (), places, strict=True)]
     ranges = [first if first == last else f"{first} to {last}" for first, last in named]
-    parts = ranges if shown.full else ranges[:_RANGES]
+    parts = ranges if view.full else ranges[:_RANGES]
     if len(parts) < len(ranges):
         parts.append(f"and {plural(len(ranges) - len(parts), 'range')} more; --full shows all")
     if entry.elsewhere is not UNSET:
@@ -221,9 +221,9 @@ _MARKS = {"late": "late: its turn was closed before", "taken_back": "undone"}
 """The marks of a heading that differ from the name of the field."""
 
 
-def _heading(entry: Entry, shown: Shown) -> str:
+def _heading(entry: Entry, view: View) -> str:
     parts = [_name(entry.position, _place(entry.item)), time_text(entry.at_us, is_bound=entry.at_basis == "file")]
-    parts += [str(entry.session)] if shown.named and entry.session is not UNSET else []
+    parts += [str(entry.session)] if view.named and entry.session is not UNSET else []
     marks = [
         _MARKS.get(name, name)
         for name in ("late", "hidden", "meta", "summary", "withdrawn", "taken_back", "erased")
@@ -232,18 +232,18 @@ def _heading(entry: Entry, shown: Shown) -> str:
     if entry.revisions > 1:
         marks.append(f"{entry.revisions} revisions")
     marks += unreadable(entry.extra)
-    parts.append(_who(entry, shown) + (f"  [{', '.join(marks)}]" if marks else ""))
+    parts.append(_who(entry, view) + (f"  [{', '.join(marks)}]" if marks else ""))
     return "  ".join(parts)
 
 
-def _who(entry: Entry, shown: Shown) -> str:
+def _who(entry: Entry, view: View) -> str:
     """Return who speaks, or what an entry is, in words."""
     match entry.kind:
         case "message":
             return (str(entry.role) if entry.role is not UNSET else "message") + _agent(entry)
         case "tool_call":
             ids = entry.calls if entry.calls is not UNSET else [_or(entry.call)]
-            called = " and ".join(shown.calls.get(one, one) for one in ids)
+            called = " and ".join(view.calls.get(call, call) for call in ids)
             of = f" (call {called})" if entry.call is not UNSET else ""
             if entry.unpaired is True:
                 return f"result without a call{of}"
@@ -270,7 +270,9 @@ def _event(entry: Entry) -> str:
         at = f" at response {entry.response_id}" if entry.response_id is not UNSET else ""
         return f"compaction owed{at}" + (f": {entry.reason}" if entry.reason is not UNSET else "")
     what, meaning = _EVENTS.get(entry.kind, (entry.kind, ""))
-    more = next((one for one in (entry.stop_reason, entry.mode, entry.name, entry.of) if one is not UNSET), None)
+    more = next(
+        (detail for detail in (entry.stop_reason, entry.mode, entry.name, entry.of) if detail is not UNSET), None
+    )
     return (what if more is None else f"{what} ({more})") + meaning
 
 
@@ -288,7 +290,7 @@ def _or(value: Any) -> str:  # noqa: ANN401 - a field that may not apply
     return "" if value is UNSET else str(value)
 
 
-def _said(entry: Entry, shown: Shown) -> str:
+def _said(entry: Entry, view: View) -> str:
     match entry.kind:
         case "tool_call":
             return arguments(entry.arguments)
@@ -299,24 +301,26 @@ def _said(entry: Entry, shown: Shown) -> str:
         case "data":
             return arguments(entry.data)
         case "history_compacted":
-            return _put_there(entry, shown)
+            return _put_there(entry, view)
         case _:
             parts = others(entry.content)
             return "\n".join([*([entry.text] if entry.text else []), *parts])
 
 
-def _put_there(entry: Entry, shown: Shown) -> str:
+def _put_there(entry: Entry, view: View) -> str:
     """Return what stands for others: the tool's own summary, and each item with who says it."""
-    said = [item_text.said(item, full=shown.full) for item in entry.items or ()]
-    summary = entry.text if entry.text and not any(entry.text in one.text for one in said) else None
+    said = [item_text.said(item, full=view.full) for item in entry.items or ()]
+    summary = entry.text if entry.text and not any(entry.text in part.text for part in said) else None
     lines = [
-        "".join([one.who, *(f" [{mark}]" for mark in one.marks), f":{item_text.beside(one.text)}" if one.text else ""])
-        for one in said
+        "".join(
+            [part.who, *(f" [{mark}]" for mark in part.marks), f":{item_text.beside(part.text)}" if part.text else ""]
+        )
+        for part in said
     ]
     return "\n".join([*([summary] if summary else []), *lines])
 
 
-def _result(entry: Entry, shown: Shown) -> Iterator[str]:
+def _result(entry: Entry, view: View) -> Iterator[str]:
     if entry.output is UNSET and entry.result_erased is UNSET:
         yield "  no result"
         return
@@ -330,14 +334,14 @@ def _result(entry: Entry, shown: Shown) -> Iterator[str]:
     yield f"  result {result}" + (f"  [{', '.join(marks)}]" if marks else "")
     if entry.output is not UNSET:
         text = text_of(entry.output)
-        yield from indented.text(text if text is not None else arguments(entry.output), shown.option)
+        yield from indented.text(text if text is not None else arguments(entry.output), view.option)
 
 
-def _rows(rows: Iterable[Row], shown: Shown) -> Iterator[str]:
+def _rows(rows: Iterable[Row], view: View) -> Iterator[str]:
     for row in rows:
         yield f"  #{row.position}  {time_text(row.at_us)}  {row.producer}: {row.outcome}"
         said = "erased" if row.said is None else arguments({k: v for k, v in row.said.items() if v is not None})
-        yield from indented.text(said, shown.option)
+        yield from indented.text(said, view.option)
 
 
 def short_calls(entries: Iterable[Entry]) -> dict[str, str]:

@@ -29,16 +29,16 @@ def run(args: argparse.Namespace) -> int:
 
     if args.against is not None:
         raise UsageError("--recorded compares the file with every rule; omit --against, or pass one more as POLICY.")
-    asked = args.policy is not None or what_if.asked(args)
-    named = options.policy_named(args.policy or "bound", "POLICY") if asked else None
+    is_given = args.policy is not None or what_if.is_used(args)
+    named = options.policy_named(args.policy or "bound", "POLICY") if is_given else None
     data, as_of = _read(args.recorded), options.as_of(args)
     with options.folded(args) as ledger:
         more: list[Named] = [] if named is None else [what_if.changed(args, named, ledger)]
-        decay_at = options.decay_at(args, *(one.policy for one in more))
+        decay_at = options.decay_at(args, *(named.policy for named in more))
         found = recorded_rule.compared(
             ledger.projected(),
             data,
-            asked=[(one.label, one.policy) for one in more if one.asked is None],
+            asked=[(named.label, named.policy) for named in more if named.preset is None],
             as_of=as_of,
             decay_at_us=None if decay_at is None else times.us_from(decay_at),
         )
@@ -120,10 +120,11 @@ def _show_rules(found: Verdict) -> None:
     }  # fmt: skip
     rows = [
         [
-            one.policy, one.exact, one.close, one.differ, one.only_file, one.only_log,
-            options.number(one.max_alpha), options.number(one.max_beta),
+            candidate.policy, candidate.exact, candidate.close, candidate.differ, candidate.only_file,
+            candidate.only_log,
+            options.number(candidate.max_alpha), options.number(candidate.max_beta),
         ]
-        for one in found.candidates[:_RULES_SHOWN]
+        for candidate in found.candidates[:_RULES_SHOWN]
     ]  # fmt: skip
     more = len(found.candidates) - len(rows)
     note = f"{more} more are in --json" if more > 0 else None
@@ -140,10 +141,10 @@ def _show_arms(found: Verdict, best: Candidate) -> None:
     columns = {"arm": "", "context": "", "alpha": "weight", "beta": "weight", "n": "n", "what that is": ""}
     rows = [
         [
-            one.arm, "" if one.context is None else " / ".join(part or "-" for part in one.context),
-            f"{one.alpha:+.3g}", f"{one.beta:+.3g}", "" if one.n is None else f"{one.n:+,}", _what(one),
+            lack.arm, "" if lack.context is None else " / ".join(part or "-" for part in lack.context),
+            f"{lack.alpha:+.3g}", f"{lack.beta:+.3g}", "" if lack.n is None else f"{lack.n:+,}", _what(lack),
         ]
-        for one in sorted(found.lacks, key=_size)[:_ARMS_SHOWN]
+        for lack in sorted(found.lacks, key=_size)[:_ARMS_SHOWN]
     ]  # fmt: skip
     more = len(found.lacks) - len(rows)
     note = f"{more} more are in --json" if more > 0 else None
@@ -151,19 +152,19 @@ def _show_arms(found: Verdict, best: Candidate) -> None:
     tables.show_table(columns, rows, title=title, note=note, drop=["context"])
 
 
-def _size(one: Lack) -> tuple[float, str]:
-    return -(abs(one.alpha) + abs(one.beta)), one.arm
+def _size(lack: Lack) -> tuple[float, str]:
+    return -(abs(lack.alpha) + abs(lack.beta)), lack.arm
 
 
-def _what(one: Lack) -> str:
-    reward = "" if one.reward is None else f", mean reward {one.reward:.2f}"
-    match one.what:
+def _what(lack: Lack) -> str:
+    reward = "" if lack.reward is None else f", mean reward {lack.reward:.2f}"
+    match lack.what:
         case "missing":
-            return f"about {terminal.plural(one.grades, 'credit')} that the log lacks{reward}"
+            return f"about {terminal.plural(lack.grades, 'credit')} that the log lacks{reward}"
         case "lost":
-            return f"about {terminal.plural(one.grades, 'credit')} that the file lost{reward}"
+            return f"about {terminal.plural(lack.grades, 'credit')} that the file lost{reward}"
         case "changed":
-            return f"as many credits, evidence {one.evidence:+.3g}"
+            return f"as many credits, evidence {lack.evidence:+.3g}"
         case _:
             return "other rewards"
 
@@ -196,8 +197,8 @@ def verdict(found: Verdict) -> str:
         return (
             f"No rule fits; {_nearest(found)}: {best.wrong:,} of {total + best.only_log:,} {what} differ{_off(best)}."
         )
-    same = [one for one in found.fitting if (one.exact, one.close) == (best.exact, best.close)]
-    names = " and ".join(f"`{one.policy}`" for one in same)
+    same = [candidate for candidate in found.fitting if (candidate.exact, candidate.close) == (best.exact, best.close)]
+    names = " and ".join(f"`{candidate.policy}`" for candidate in same)
     fit = "fits" if len(same) == 1 else "fit equally well, and the log cannot distinguish them"
     if best.close:
         return f"{names} {fit}: {best.exact:,} of {total:,} {what} bit for bit, the others within 1e-9."
@@ -216,7 +217,7 @@ def _more_changes(count: int) -> str:
 
 
 def _nearest(found: Verdict) -> str:
-    names = [f"`{one.policy}`" for one in found.nearest]
+    names = [f"`{candidate.policy}`" for candidate in found.nearest]
     if len(names) == 1:
         return f"the nearest is {names[0]}"
     more = [f"{len(names) - _TIES_SHOWN:,} more"] if len(names) > _TIES_SHOWN else []
@@ -226,7 +227,7 @@ def _nearest(found: Verdict) -> str:
 
 def _off(best: Candidate) -> str:
     """Return by how much the worst of alpha, beta and selections is off, with its unit."""
-    off, name = max((best.max_alpha, "alpha"), (best.max_beta, "beta"), key=lambda one: one[0])
+    off, name = max((best.max_alpha, "alpha"), (best.max_beta, "beta"), key=lambda pair: pair[0])
     if off:
         return f"; {name} is off by a weight of up to {options.number(off)}"
     return f"; the selections are off by up to {best.max_n:,}" if best.max_n else ""
@@ -234,20 +235,20 @@ def _off(best: Candidate) -> str:
 
 def lacking(found: Verdict) -> str:
     """Return what the log lacks, and what the file lost, in words."""
-    arms = [one for one in found.lacks if one.context is None]
+    arms = [lack for lack in found.lacks if lack.context is None]
     if not found.lacks:
         return "The log lacks nothing that the file contains."
     parts = []
     for what, said in (("missing", "lacks {} of {}"), ("lost", "has {} of {} that the file lost")):
-        mine = [one for one in arms if one.what == what]
+        mine = [lack for lack in arms if lack.what == what]
         if mine:
-            credits_ = terminal.plural(sum(one.grades for one in mine), "credit")
+            credits_ = terminal.plural(sum(lack.grades for lack in mine), "credit")
             parts.append(f"The log {said.format(f'about {credits_}', terminal.plural(len(mine), 'arm'))}.")
-    if changed := [one for one in arms if one.what == "changed"]:
+    if changed := [lack for lack in arms if lack.what == "changed"]:
         have = "1 arm has" if len(changed) == 1 else f"{len(changed):,} arms have"
-        evidence = sum(one.evidence for one in changed)
+        evidence = sum(lack.evidence for lack in changed)
         parts.append(f"{have} as many credits as in the log, and other numbers (evidence {evidence:+.3g}).")
-    if others := sum(one.what == "other" for one in arms):
+    if others := sum(lack.what == "other" for lack in arms):
         noun = "arm was" if others == 1 else "arms were"
         parts.append(f"{others:,} {noun} given other rewards than the log has.")
     if not parts:

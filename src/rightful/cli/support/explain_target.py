@@ -23,7 +23,7 @@ _UUID_PARTS = (8, 12, 16, 20)
 _CANDIDATES = 5
 
 
-class Meant(NamedTuple):
+class Target(NamedTuple):
     """What is meant.
 
     Attributes:
@@ -37,17 +37,17 @@ class Meant(NamedTuple):
     position: int = 0
 
 
-def is_event(asked: str) -> bool:
+def is_event(text: str) -> bool:
     """Say whether a text has the form of a position or of an event id's beginning."""
-    return bool(_POSITION.match(asked) or _ID.match(asked))
+    return bool(_POSITION.match(text) or _ID.match(text))
 
 
-def meant(ledger: Ledger, asked: str, kind: str | None, policy: Policy) -> Meant:
+def resolve(ledger: Ledger, text: str, kind: str | None, policy: Policy) -> Target:
     """Return what a person means.
 
     Args:
         ledger: Where it is sought.
-        asked: What was given.
+        text: What was given.
         kind: What it was said to be; None to tell it by what it is.
         policy: Its aliases name arms too.
 
@@ -55,82 +55,82 @@ def meant(ledger: Ledger, asked: str, kind: str | None, policy: Policy) -> Meant
         UsageError: It is nothing that the ledger holds, or several things; the sentence names them.
     """
     if kind == SESSION:
-        return Meant(SESSION, options.session_named(ledger, asked))
+        return Target(SESSION, options.session_named(ledger, text))
     facts = ledger.projected().catch_up()
-    found = _found(ledger, asked, kind, policy)
+    found = _found(ledger, text, kind, policy)
     if len(found) == 1:
         if found[0].kind == SESSION:
-            options.note_others(facts, asked, found[0].name)
+            options.note_others(facts, text, found[0].name)
         return found[0]
     if found:
-        raise UsageError(_several(asked, found))
-    raise UsageError(_none(facts, asked, kind, ledger.log.head()))
+        raise UsageError(_several(text, found))
+    raise UsageError(_none(facts, text, kind, ledger.log.head()))
 
 
-def _found(ledger: Ledger, asked: str, kind: str | None, policy: Policy) -> list[Meant]:
+def _found(ledger: Ledger, text: str, kind: str | None, policy: Policy) -> list[Target]:
     """Return all that a text can mean; the beginning of a session's value only where it is nothing as a whole."""
     facts = ledger.projected().facts
-    found = events(ledger.log, asked) if kind in {None, EVENT} else []
-    whole = bool(found) and _POSITION.match(asked) is not None
+    found = events(ledger.log, text) if kind in {None, EVENT} else []
+    whole = bool(found) and _POSITION.match(text) is not None
     if kind is None:
-        sessions = options.exactly(facts, asked)
+        sessions = options.exactly(facts, text)
         whole = whole or bool(sessions)
-        found += [Meant(SESSION, name) for name in sessions]
+        found += [Target(SESSION, name) for name in sessions]
     if kind in {None, ARM}:
-        arms = _arms(facts, asked, policy)
+        arms = _arms(facts, text, policy)
         whole = whole or bool(arms)
-        found += [Meant(ARM, name) for name in arms]
+        found += [Target(ARM, name) for name in arms]
     if kind is None and not whole:
-        found += [Meant(SESSION, name) for name in options.begun(facts, asked)]
+        found += [Target(SESSION, name) for name in options.begun(facts, text)]
     return found
 
 
-def events(log: Log, asked: str) -> list[Meant]:
+def events(log: Log, text: str) -> list[Target]:
     """Return the events that a text can mean: a position, an id or the beginning of one."""
     from rightful.reports.explain import position_of
 
-    if (number := _POSITION.match(asked)) and 1 <= int(number[1]) <= log.head():
-        return [Meant(EVENT, f"#{int(number[1])}", int(number[1]))]
-    if not _ID.match(asked):
+    if (number := _POSITION.match(text)) and 1 <= int(number[1]) <= log.head():
+        return [Target(EVENT, f"#{int(number[1])}", int(number[1]))]
+    if not _ID.match(text):
         return []
-    digits = asked.replace("-", "").lower()
+    digits = text.replace("-", "").lower()
     if len(digits) > _ID_DIGITS:
         return []
     starts = [at for at in _UUID_PARTS if at < len(digits)]
     start = "-".join(digits[a:b] for a, b in zip([0, *starts], [*starts, len(digits)], strict=True))
-    return [Meant(EVENT, one, position_of(log, one)) for one in log.ids_like(start, _CANDIDATES + 1)]
+    return [Target(EVENT, event_id, position_of(log, event_id)) for event_id in log.ids_like(start, _CANDIDATES + 1)]
 
 
-def _arms(facts: Facts, asked: str, policy: Policy) -> list[str]:
+def _arms(facts: Facts, text: str, policy: Policy) -> list[str]:
     """Return the arms that a text can mean, by what the policy counts each name as."""
-    known = {*facts.arms.values, *(arm for one in facts.balances for arm in one.arms)}
+    known = {*facts.arms.values, *(arm for balance in facts.balances for arm in balance.arms)}
     aliases = policy.arm_aliases
     known |= {arm for alias, arm in aliases.items() if alias in known}
     known |= {alias for alias, arm in aliases.items() if arm in known}
-    if asked in known:
-        return [aliases.get(asked, asked)]
-    ends = (f"/{asked.lstrip('/')}", f":{asked}")
-    return sorted({aliases.get(arm, arm) for arm in known if arm.endswith(ends)}) if asked.strip("/") else []
+    if text in known:
+        return [aliases.get(text, text)]
+    ends = (f"/{text.lstrip('/')}", f":{text}")
+    return sorted({aliases.get(arm, arm) for arm in known if arm.endswith(ends)}) if text.strip("/") else []
 
 
-def _several(asked: str, found: list[Meant]) -> str:
-    kinds = {one.kind for one in found}
-    shown = ", ".join(f"{one.kind} {one.name}" for one in found[:_CANDIDATES])
+def _several(text: str, found: list[Target]) -> str:
+    kinds = {target.kind for target in found}
+    candidates = ", ".join(f"{target.kind} {target.name}" for target in found[:_CANDIDATES])
     more = f" and {len(found) - _CANDIDATES:,} more" if len(found) > _CANDIDATES else ""
     how = " or ".join(f"--{kind}" for kind in (EVENT, SESSION, ARM) if kind in kinds)
     fix = f"Choose with {how}" if len(kinds) > 1 else "Type one in full"
-    return f"{asked!r} is ambiguous: {shown}{more}; nothing was explained. {fix}."
+    return f"{text!r} is ambiguous: {candidates}{more}; nothing was explained. {fix}."
 
 
-def _none(facts: Facts, asked: str, kind: str | None, head: int) -> str:
-    near = sorted(arm for arm in facts.arms.values if asked and asked in arm)
-    if kind is None and asked:
-        near += facts.names.like(asked, facts.watermark)
+def _none(facts: Facts, text: str, kind: str | None, head: int) -> str:
+    near = sorted(arm for arm in facts.arms.values if text and text in arm)
+    if kind is None and text:
+        near += facts.names.like(text, facts.watermark)
     what = {EVENT: "event", ARM: "arm"}.get(kind or "", "event, session or arm")
     lists = " `rightful posteriors` lists the arms" + (
         ", `rightful status --sessions` the sessions." if not kind else "."
     )
     hint = f" Names that contain it: {options.listed(near)}." if near else lists
-    if not near and _POSITION.match(asked):
+    if not near and _POSITION.match(text):
         hint = f" The last position is {head}." if head else " The ledger is empty."
-    return f"no {what} {asked!r} is in this ledger; nothing was explained.{hint}"
+    return f"no {what} {text!r} is in this ledger; nothing was explained.{hint}"

@@ -80,20 +80,20 @@ def progress(paths: Iterable[str]) -> Iterator[Steps]:
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     shared = sys.stdout.isatty()  # elsewhere rich would take the answer away from where it was sent
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=shared) as shown:
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=shared) as bar:
         sizes = Sizes(sizes_of(paths))
-        task = shown.add_task("", total=sizes.total or None)
+        task = bar.add_task("", total=sizes.total or None)
 
-        class Shown:
+        class Bar:
             def step(self, path: str, done: int, size: int) -> None:
                 sizes.step(path, done, size)
-                shown.update(task, description=terminal.safe(path), completed=sizes.read, total=sizes.total)
+                bar.update(task, description=terminal.safe(path), completed=sizes.read, total=sizes.total)
 
             def done(self, path: str) -> None:
                 sizes.done(path)
-                shown.update(task, completed=sizes.read)
+                bar.update(task, completed=sizes.read)
 
-        yield Shown()
+        yield Bar()
 
 
 def sizes_of(paths: Iterable[str]) -> dict[str, int]:

@@ -80,14 +80,14 @@ def run(args: argparse.Namespace, folder: Path, importing: Import, kinds: Callab
 
     log, totals, every = logs.of(args), Totals(), places(folder)
     found: list[Found] = []
-    with progress([path for place in every for path in place.paths()]) as shown:
-        step = importing._replace(progress=shown.step)
+    with progress([path for place in every for path in place.paths()]) as bar:
+        step = importing._replace(progress=bar.step)
         for place in every:
             here = step._replace(kinds=[kind for name in place.kinds for kind in kinds(name)])
             reports: list[FileReport] = []
             for path in place.paths():
                 for report in here.path(path):
-                    shown.done(report.path)
+                    bar.done(report.path)
                     log.step("imported", path=report.path, appended=report.appended, duplicate=report.duplicate)
                     totals.add(report)
                     reports.append(report)

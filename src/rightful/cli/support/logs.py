@@ -41,8 +41,8 @@ def of(args: argparse.Namespace) -> Log:
 def _logger() -> Any:  # noqa: ANN401 - structlog builds it
     import structlog
 
-    shown = sys.stderr.isatty()
-    renderer = structlog.dev.ConsoleRenderer(colors=shown) if shown else structlog.processors.JSONRenderer()
+    is_terminal = sys.stderr.isatty()
+    renderer = structlog.dev.ConsoleRenderer(colors=is_terminal) if is_terminal else structlog.processors.JSONRenderer()
     return structlog.wrap_logger(
         structlog.PrintLogger(sys.stderr),
         processors=[

@@ -60,45 +60,45 @@ class Named(NamedTuple):
 
     Attributes:
         label: The preset's name, the file's name, or how it differs from the nearest preset.
-        asked: The preset's name; None for a policy of a file or of the command line.
+        preset: The preset's name; None for a policy of a file or of the command line.
         policy: The rule.
     """
 
     label: str
-    asked: str | None
+    preset: str | None
     policy: Policy
 
     @property
-    def shown(self) -> str:
-        """The label, with the first digits of the hash beside a name."""
+    def title(self) -> str:
+        """The label and the first digits of the hash."""
         return f"{self.label} ({self.policy.hash[:_HASH_DIGITS]})"
 
     @property
-    def ask(self) -> str | Policy:
-        """What the ledger is asked for: the preset's name stays a name in its answer."""
-        return self.asked or self.policy
+    def for_ledger(self) -> str | Policy:
+        """The argument for the ledger: the name of a preset, so that its answers name it too, else the policy."""
+        return self.preset or self.policy
 
 
-def policy_named(asked: str, option: str = "--policy") -> Named:
+def policy_named(text: str, option: str = "--policy") -> Named:
     """Return the policy that a person means: a preset's name, a JSON object, or a file that holds one.
 
     Args:
-        asked: What was given.
+        text: What was given.
         option: Where it was given, for the sentence of an error.
 
     Raises:
         PolicyError: It is none of these; the sentence names the option, and the file.
     """
-    path = Path(asked)
+    path = Path(text)
     try:
-        if asked.lstrip().startswith(("{", "[")):
-            policy = _policy(asked.encode("utf-8", "surrogateescape"))
+        if text.lstrip().startswith(("{", "[")):
+            policy = _policy(text.encode("utf-8", "surrogateescape"))
             return Named(described(policy), None, policy)
-        if asked not in PRESETS and (path.suffix or "/" in asked or path.is_file()):
-            option = f"{option} {asked}"
+        if text not in PRESETS and (path.suffix or "/" in text or path.is_file()):
+            option = f"{option} {text}"
             with path.open("rb") as file:
                 return Named(path.name, None, _policy(file.read(limits.EVENT_BYTES + 1)))
-        return Named(asked, asked, policy_of(asked))
+        return Named(text, text, policy_of(text))
     except PolicyError as error:
         raise PolicyError(f"{option}: {error.what}") from None
     except (OSError, ValueError) as error:  # a NUL in a path is a ValueError
@@ -146,28 +146,28 @@ def opened(args: argparse.Namespace) -> Ledger:
         return terminal.open_ledger(args, readonly=True)
 
 
-def session_with_rows(ledger: Ledger, asked: str) -> str:
+def session_with_rows(ledger: Ledger, text: str) -> str:
     """Return the session's full name; one that has rows is not sought, so the rest of the ledger is not folded.
 
     Raises:
         UsageError: As `session_named`.
     """
-    if ":" in asked and any(ledger.log.of_session(asked)):
-        return asked
+    if ":" in text and any(ledger.log.of_session(text)):
+        return text
     catch_up(ledger)
-    return session_named(ledger, asked)
+    return session_named(ledger, text)
 
 
-def session_or_new(ledger: Ledger, asked: str) -> str:
+def session_or_new(ledger: Ledger, text: str) -> str:
     """Return the session's full name. A name with a namespace means itself, also if the ledger has no such session.
 
     Raises:
         UsageError: As `session_named`, for anything else.
     """
-    return asked if ":" in asked else session_named(ledger, asked)
+    return text if ":" in text else session_named(ledger, text)
 
 
-def session_named(ledger: Ledger, asked: str) -> str:
+def session_named(ledger: Ledger, text: str) -> str:
     """Return the full name of the session that a person means.
 
     A full name means itself. Anything else is a value, sought over all namespaces, or where nobody has it the
@@ -177,47 +177,47 @@ def session_named(ledger: Ledger, asked: str) -> str:
         UsageError: No session has that name, or several namespaces have that value, or several begin so.
     """
     facts = ledger.projected().catch_up()
-    if fitting := exactly(facts, asked):
+    if fitting := exactly(facts, text):
         if len(fitting) > 1:
-            raise UsageError(f"{asked!r} is the value of {len(fitting)} sessions: {listed(fitting)}. Type one in full.")
-        note_others(facts, asked, fitting[0])
+            raise UsageError(f"{text!r} is the value of {len(fitting)} sessions: {listed(fitting)}. Type one in full.")
+        note_others(facts, text, fitting[0])
         return fitting[0]
-    fitting = begun(facts, asked)
+    fitting = begun(facts, text)
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         raise UsageError(
-            f"{asked!r} is the beginning of {len(fitting):,} sessions: {listed(fitting)}. Type more characters of one."
+            f"{text!r} is the beginning of {len(fitting):,} sessions: {listed(fitting)}. Type more characters of one."
         )
-    raise UsageError(f"no session is named {asked!r} in this ledger. {_near(facts, asked)}")
+    raise UsageError(f"no session is named {text!r} in this ledger. {_near(facts, text)}")
 
 
-def exactly(facts: Facts, asked: str) -> list[str]:
+def exactly(facts: Facts, text: str) -> list[str]:
     """Return the session with this very name, else those with this very value, of any namespace."""
     names, through = facts.names, facts.watermark
-    known = [number for key in (asked, f"\0{asked}") if (number := names.texts.find(key)) is not None]
+    known = [number for key in (text, f"\0{text}") if (number := names.texts.find(key)) is not None]
     if any(names.first[number] <= through for number in known):
-        return [asked]
-    return names.valued(asked, through) if asked else []
+        return [text]
+    return names.valued(text, through) if text else []
 
 
-def begun(facts: Facts, asked: str) -> list[str]:
+def begun(facts: Facts, text: str) -> list[str]:
     """Return the sessions whose name or value begins so; none of a text too short to mean one."""
-    return facts.names.begun(asked, facts.watermark, _PREFIX_CHARS)
+    return facts.names.begun(text, facts.watermark, _PREFIX_CHARS)
 
 
-def note_others(facts: Facts, asked: str, taken: str) -> None:
+def note_others(facts: Facts, text: str, taken: str) -> None:
     """Say where a value that one session has begins others' too: one of those may be meant."""
-    if asked == taken or split_session(taken)[1] != asked:
+    if text == taken or split_session(taken)[1] != text:
         return
-    if others := [name for name in begun(facts, asked) if name != taken]:
+    if others := [name for name in begun(facts, text) if name != taken]:
         terminal.note_stderr(
-            f"{asked!r} is treated as {taken}, which has this value; it is also the beginning of {listed(others)}."
+            f"{text!r} is treated as {taken}, which has this value; it is also the beginning of {listed(others)}."
         )
 
 
-def _near(facts: Facts, asked: str) -> str:
-    near = facts.names.like(asked, facts.watermark) if asked else []
+def _near(facts: Facts, text: str) -> str:
+    near = facts.names.like(text, facts.watermark) if text else []
     if not near:
         return WHERE_SESSIONS
     return f"Names that contain it: {listed(near)}. Type one of them, or its beginning."
@@ -225,8 +225,8 @@ def _near(facts: Facts, asked: str) -> str:
 
 def listed(names: list[str]) -> str:
     """Return the first of some names, and how many more there are."""
-    shown = ", ".join(names[:_NEAR_NAMES])
-    return f"{shown}, and {len(names) - _NEAR_NAMES:,} more" if len(names) > _NEAR_NAMES else shown
+    first = ", ".join(names[:_NEAR_NAMES])
+    return f"{first}, and {len(names) - _NEAR_NAMES:,} more" if len(names) > _NEAR_NAMES else first
 
 
 def as_of(args: argparse.Namespace) -> int | str | None:
@@ -322,12 +322,12 @@ def catch_up(ledger: Ledger) -> None:
     with tables.progress("folding", missing, "rows") as advance:
         done = projected.facts.watermark
 
-        def told(position: int, _: int) -> None:
+        def report(position: int, _: int) -> None:
             nonlocal done
             advance(position - done)
             done = position
 
-        projected.catch_up(told)
+        projected.catch_up(report)
 
 
 def number(value: float) -> str:

@@ -53,7 +53,7 @@ def _nearest(message: str, of: argparse.ArgumentParser) -> str:
     from difflib import get_close_matches  # only who mistypes waits for it
 
     word = hit["choice"] or hit["option"]
-    able = [one for one in _words(of) if one.startswith("-") == word.startswith("-")]
+    able = [known for known in _words(of) if known.startswith("-") == word.startswith("-")]
     near = get_close_matches(word, able, 1)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -62,7 +62,7 @@ def _words(of: argparse.ArgumentParser) -> Iterator[str]:
     """Yield the options and the choices of a parser, and the options of those below it."""
     for action in of._actions:  # noqa: SLF001 - argparse tells it nowhere else
         yield from action.option_strings
-        yield from (str(one) for one in action.choices or ())
+        yield from (str(choice) for choice in action.choices or ())
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
             for below in action.choices.values():
                 yield from (word for word in _words(below) if word.startswith("-"))
@@ -104,12 +104,12 @@ def whats(parser: argparse.ArgumentParser, texts: Mapping[str, str]) -> Iterator
     """
     found = parser.add_subparsers(dest="what", metavar="WHAT", required=True, help=", ".join(texts))
     for name, text in texts.items():
-        one = found.add_parser(
+        command = found.add_parser(
             name, help=text, description=f"{text[0].upper()}{text[1:]}.",
             formatter_class=parser.formatter_class, allow_abbrev=False,
         )  # fmt: skip
-        _add_common(one, default=argparse.SUPPRESS)  # they may stand behind WHAT as well as before it
-        yield name, one
+        _add_common(command, default=argparse.SUPPRESS)  # they may stand behind WHAT as well as before it
+        yield name, command
 
 
 def _add_common(to: argparse.ArgumentParser, **default: Any) -> None:  # noqa: ANN401 - as `add_argument`

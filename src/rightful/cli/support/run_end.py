@@ -154,8 +154,8 @@ def _fill(report: dict[str, Any], found: Found, taken: str | None) -> None:
         candidates = (found.transcript.owned.file.path,)
     report["candidates"] = list(candidates)
     report["why"] = taken or found.transcript.why
-    report["commits"] = [] if found.made is None else [one.sha for one in found.made.commits]
-    report["commit_candidates"] = [] if found.made is None else [one.sha for one in found.made.candidates]
+    report["commits"] = [] if found.made is None else [commit.sha for commit in found.made.commits]
+    report["commit_candidates"] = [] if found.made is None else [commit.sha for commit in found.made.candidates]
 
 
 def _keep(place: Place, events: list[Any], ended_us: int, why: str) -> str | None:

@@ -74,7 +74,7 @@ def add(parser: argparse.ArgumentParser, **others: str) -> None:
             group.add_argument(option, action="append", metavar=_METAVARS[name], help=text)
 
 
-def asked(args: argparse.Namespace, *, but: str = "") -> bool:
+def is_used(args: argparse.Namespace, *, but: str = "") -> bool:
     """Return whether any of the options was given, except the option `but`."""
     return any(getattr(args, name) is not None for name in _HELP if name != but)
 
@@ -98,7 +98,7 @@ def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None
         if given is None or name == but:
             continue
         if name == "without_session" and ledger is not None:
-            given = [options.session_named(ledger, one) for one in given]
+            given = [options.session_named(ledger, session) for session in given]
         field, value, said = _change(name, given, wire)
         if wire.get(field) != value:
             wire[field] = value
@@ -111,7 +111,7 @@ def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None
         _note_idle(args, ledger.projected().facts)
         _note_time(args, policy, ledger)
     if policy == named.policy:
-        if asked(args, but=but):
+        if is_used(args, but=but):
             terminal.note_stderr(f"the options have no effect: {named.label} already has these values.")
         return named
     return Named(", ".join([named.label, *words]), None, policy)
@@ -130,7 +130,7 @@ def _change(name: str, given: Any, wire: dict[str, Any]) -> tuple[str, Any, str]
             left_out = list(dict.fromkeys([*wire.get("without_sessions", []), *given]))
             return "without_sessions", left_out, f"without session {_listed(given)}"
         case "arm_alias":
-            pairs = dict(_pair(one) for one in given)
+            pairs = dict(_pair(text) for text in given)
             said = _listed(f"{alias} as {arm}" for alias, arm in pairs.items())
             return "arm_aliases", {**wire["arm_aliases"], **pairs}, f"with {said}"
         case "balances":
@@ -220,16 +220,16 @@ def _note_time(args: argparse.Namespace, policy: Policy, ledger: Ledger) -> None
 def _note_idle(args: argparse.Namespace, facts: Facts) -> None:
     """Say which options fit nothing in this ledger: a name that was mistyped changes nothing, quietly."""
     graders = ["/".join(grader) for grader in facts.graders.values]
-    sources = [one.source for one in facts.balances]
-    arms = {*facts.arms.values, *(arm for one in facts.balances for arm in one.arms)}
+    sources = [balance.source for balance in facts.balances]
+    arms = {*facts.arms.values, *(arm for balance in facts.balances for arm in balance.arms)}
     idle = [
         *_unfit("--grader", args.grader, graders, "no grade has such a grader"),
         *_unfit("--without-grader", args.without_grader, graders, "no grade has such a grader"),
         *_unfit("--balances", args.balances, [*sources, _NONE], "no opening balance has such a source"),
         *(
-            f"--arm-alias {one}: no exposure or balance names {_pair(one)[0]}."
-            for one in args.arm_alias or ()
-            if _pair(one)[0] not in arms
+            f"--arm-alias {pair}: no exposure or balance names {_pair(pair)[0]}."
+            for pair in args.arm_alias or ()
+            if _pair(pair)[0] not in arms
         ),
     ]
     for sentence in idle:
@@ -238,7 +238,7 @@ def _note_idle(args: argparse.Namespace, facts: Facts) -> None:
 
 def _unfit(option: str, patterns: list[str] | None, known: list[str], what: str) -> Iterator[str]:
     for pattern in patterns or ():
-        if not any(fnmatchcase(one, pattern) for one in known):
+        if not any(fnmatchcase(name, pattern) for name in known):
             yield f"{option} {pattern}: {what} in this ledger."
 
 
@@ -246,5 +246,5 @@ def differences(policy: Policy, other: Policy) -> dict[str, tuple[Any, Any]]:
     """Return the fields in which two policies differ, with both values as JSON has them."""
     import msgspec
 
-    one, two = msgspec.to_builtins(policy), msgspec.to_builtins(other)
-    return {name: (value, two[name]) for name, value in one.items() if value != two[name]}
+    first, second = msgspec.to_builtins(policy), msgspec.to_builtins(other)
+    return {name: (value, second[name]) for name, value in first.items() if value != second[name]}

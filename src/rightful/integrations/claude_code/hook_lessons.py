@@ -69,7 +69,9 @@ class Places(NamedTuple):
             own: The hook's own working folder.
         """
         starts = (environment.get("CLAUDE_PROJECT_DIR"), cwd, own)
-        found = dict.fromkeys(one for one in starts if isinstance(one, str) and os.path.isabs(one) and "\0" not in one)
+        found = dict.fromkeys(
+            start for start in starts if isinstance(start, str) and os.path.isabs(start) and "\0" not in start
+        )
         return cls(environment.get("TMPDIR") or "/tmp", environment.get("LESSON_DROPOUT_LOG_DIR") or None, tuple(found))  # noqa: S108 - where the lesson hook writes
 
 
@@ -255,7 +257,7 @@ def _exposures(reader: LessonHookReader, own: bytes, raw: str) -> list[Wire]:
             found: list[Any] = list(reader.events(item))
         except InvalidEventError:
             continue
-        events += [one for one in found if isinstance(one, dict) and _named(one) in ours]
+        events += [event for event in found if isinstance(event, dict) and _named(event) in ours]
     return events
 
 

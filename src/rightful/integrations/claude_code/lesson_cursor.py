@@ -68,7 +68,7 @@ class Cursor:
         facts = [os.stat(f"{self._ledger}/store/data.mdb")]
         with contextlib.suppress(FileNotFoundError):  # a store of format 1 has none
             facts.append(os.stat(f"{self._ledger}/store/journal"))
-        return [number for one in facts for number in (one.st_dev, one.st_ino)]
+        return [number for file in facts for number in (file.st_dev, file.st_ino)]
 
     def save(self, taken: Taken) -> None:
         """Keep what was taken, if the ledger's folder can be written."""

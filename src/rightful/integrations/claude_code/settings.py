@@ -57,10 +57,10 @@ class Settings:
         folder, name = os.path.split(self._real)
         numbered = re.compile(re.escape(name + BACKUP) + r"(?:\.([0-9]{1,9}))?")
         try:
-            found = [one for one in map(numbered.fullmatch, os.listdir(folder)) if one]
+            found = [match for match in map(numbered.fullmatch, os.listdir(folder)) if match]
         except OSError:
             return []
-        return [f"{folder}/{one[0]}" for one in sorted(found, key=lambda one: int(one[1] or 1), reverse=True)]
+        return [f"{folder}/{match[0]}" for match in sorted(found, key=lambda match: int(match[1] or 1), reverse=True)]
 
     def installed(self) -> list[Installed]:
         """Return our entries, in the order in which they stand."""
@@ -136,7 +136,7 @@ class Settings:
         present = self.installed()
         if self.text is None or not present:
             return True, self.text, None
-        events = sorted({one.event for one in present} & set(EVENTS), key=EVENTS.index)
+        events = sorted({entry.event for entry in present} & set(EVENTS), key=EVENTS.index)
         for backup in self.backups():
             before = self._kept_in(backup)
             if before is not None and with_entries(before, events, present[0].command) == self.text:

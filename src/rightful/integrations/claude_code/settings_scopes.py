@@ -33,7 +33,7 @@ class Elsewhere(NamedTuple):
     ledgers: list[str]
 
 
-def asked(args: argparse.Namespace) -> str:
+def settings_path(args: argparse.Namespace) -> str:
     """Return the settings file that is meant, absolute.
 
     Raises:
@@ -74,7 +74,7 @@ def elsewhere(path: str) -> list[Elsewhere]:
             continue
         seen.add(real)
         if installed := settings.installed():
-            ledgers = dict.fromkeys(ledger_of(one.command) or "" for one in installed)
+            ledgers = dict.fromkeys(ledger_of(entry.command) or "" for entry in installed)
             found.append(Elsewhere(scope, settings.path, list(ledgers)))
     return found
 

@@ -96,7 +96,7 @@ class Spool:
 
     def set_aside(self, raw: bytes, reason: str, at_us: int) -> str | None:
         """Keep, for people, an input of which no event can be made; the first ones, as far as they fit."""
-        return self._note(_name(at_us, _NOTE), _shown(raw, reason, at_us))
+        return self._note(_name(at_us, _NOTE), _note_of(raw, reason, at_us))
 
     def set_aside_once(self, about: str, raw: bytes, reason: str, at_us: int) -> str | None:
         """Keep one note of all that is about the same: the first, and how often it came."""
@@ -107,7 +107,7 @@ class Spool:
                 count = int(note.get("count", 1)) + 1
                 note |= {"count": count, "reason": f"{reason} ({count} times)"}
                 return written(private_folder(f"{folder}/{ASIDE}"), name, json.dumps(note).encode())
-        return self._note(name, _shown(raw, reason, at_us))
+        return self._note(name, _note_of(raw, reason, at_us))
 
     def _note(self, name: str, note: Wire) -> str | None:
         data = json.dumps(note).encode()
@@ -211,8 +211,8 @@ class Spool:
             log, waiting if most is None else waiting[:most], timeout_s=timeout_s, events=events
         )
         for folder in self.folders:
-            for one in (folder, f"{folder}/{ASIDE}"):
-                _remove_torn(one)
+            for place in (folder, f"{folder}/{ASIDE}"):
+                _remove_torn(place)
         return drained._replace(left=len(waiting) - drained.files - len(drained.aside))
 
 
@@ -271,7 +271,7 @@ def _name(at_us: int, suffix: str) -> str:
     return f"{at_us:0{_AT_DIGITS}}-{os.urandom(8).hex()}{suffix}"
 
 
-def _shown(raw: bytes, reason: str, at_us: int) -> Wire:
+def _note_of(raw: bytes, reason: str, at_us: int) -> Wire:
     return {"at_us": at_us, "reason": reason, "bytes": len(raw), "input": _text(raw[: limits.ASIDE_BYTES])}
 
 
