@@ -88,4 +88,4 @@ def test_locate_lists_the_sessions_that_begin_so(ledger: Path, run: Run) -> None
     done = run("locate", "7fbe")
 
     assert done.code == 2
-    assert f"'7fbe' begins 2 sessions: claude-code:{LONG}, claude-code:7fbe9999." in done.err
+    assert f"'7fbe' is the beginning of 2 sessions: claude-code:{LONG}, claude-code:7fbe9999." in done.err

@@ -73,6 +73,38 @@ def test_an_empty_ledger_says_that_nothing_was_graded(run: Run, ledger: Path) ->
     assert (document["arms"], document["decay_at"]) == ({}, None)
 
 
+@pytest.mark.parametrize(
+    ("kinds", "missing"),
+    [
+        ([], "The ledger has no exposures and no grades. Import both with `rightful import auto FOLDER`, or"),
+        (
+            ["exposure"],
+            "Import grades from a session-records.jsonl with `rightful import auto FILE`, or record one with",
+        ),
+        (
+            ["grade"],
+            "The ledger has no exposures, so no arm can be credited. Import the state files of the lesson hook",
+        ),
+        (["exposure", "grade"], None),
+    ],
+)
+def test_missing_exposures_or_grades_are_named_with_the_command(
+    run: Run, ledger: Path, kinds: list[str], missing: str | None
+) -> None:
+    common = {"producer": "p", "session": "t:a", "at": "2026-08-01T10:00:00Z"}
+    events = {
+        "exposure": {"type": "exposure.recorded", "key": "e", "arms": [{"arm": "lessons/a.md"}], **common},
+        "grade": {"type": "grade.recorded", "key": "g", "reward": 0.8, "seq": 1, **common},
+    }
+    with rightful.open(ledger) as written:
+        written.append([events[kind] for kind in kinds])
+
+    said = " ".join(run("posteriors").out.split())
+
+    assert said.count("Import") == (missing is not None)
+    assert missing is None or missing in said
+
+
 def test_where_the_policy_leaves_all_graders_out_it_does_not_say_that_there_are_no_grades(
     run: Run, ledger: Path
 ) -> None:

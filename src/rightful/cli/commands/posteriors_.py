@@ -26,6 +26,17 @@ _COLUMNS = {
     "alpha": "weight", "beta": "weight", "credits": "n", "mass": "weight",
 }  # fmt: skip
 
+_MISSING = {
+    (True, True): "",
+    (False, False): " The ledger has no exposures and no grades. Import both with `rightful import auto FOLDER`, or "
+    "record those of one session with `rightful credit --exposure-session-id ID --grade X`.",
+    (True, False): " Import grades from a session-records.jsonl with `rightful import auto FILE`, or record one with "
+    "`rightful credit --exposure-session-id ID --grade X`.",
+    (False, True): " The ledger has no exposures, so no arm can be credited. Import the state files of the lesson "
+    "hook with `rightful import auto FOLDER`, or record lessons from now on with `rightful hook install claude-code`.",
+}
+"""What to do, by whether there are exposures and whether there are grades."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the policy, the position, the time of decay, the context."""
@@ -49,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
         found = ledger.posteriors(policy.for_ledger, as_of=as_of, decay_at=decay_at)
         by_then = options.before_all(args, found.through, ledger)
         decay_notice.note_far(args, ledger, found.through, policy.policy)
-        grades = int((ledger.projected().facts.grades["pos"] <= found.through).sum())
+        facts = ledger.projected().facts
+        grades = int((facts.grades["pos"] <= found.through).sum())
+        exposures = int((facts.shown["pos"] <= found.through).sum())
     if args.contexts and not found.contexts:
         terminal.note_stderr("--contexts has no effect: no credited exposure has a context.")
     elif args.contexts and args.json:
@@ -59,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
             terminal.note_stderr(by_then)
         terminal.print_json(_document(found))
     else:
-        _show(found, f"{by_then or _words(found, grades)}{_rule(found, policy)}", contexts=args.contexts)
+        _show(found, f"{by_then or _words(found, grades, exposures)}{_rule(found, policy)}", contexts=args.contexts)
     return terminal.DONE
 
 
@@ -105,7 +118,11 @@ def _rule(found: Posteriors, policy: Named) -> str:
     return f" Policy {policy.title}, through position {found.through:,}{decayed}."
 
 
-def _words(found: Posteriors, grades: int) -> str:
+def _words(found: Posteriors, grades: int, exposures: int) -> str:
+    return f"{_counts(found, grades)}{_MISSING[bool(exposures), bool(grades)]}"
+
+
+def _counts(found: Posteriors, grades: int) -> str:
     bins = {
         name.removesuffix("_grades").replace("_", "-"): count
         for name, count in found.counters.items()
