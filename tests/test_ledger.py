@@ -82,6 +82,27 @@ def test_a_url_of_another_kind_is_refused_and_says_what_can_be_opened(url: str) 
         rightful.open(url, create=True)
 
 
+@pytest.mark.parametrize("form", ["~/agents", "lmdb://~/agents"])
+def test_a_tilde_at_the_beginning_of_a_path_is_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    with rightful.open(form, create=True) as ledger:
+        assert ledger.path == tmp_path / "home" / "agents"
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+def test_a_folder_named_tilde_is_reached_with_a_dot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with rightful.open("./~", create=True) as ledger, rightful.open(ledger.path) as again:
+        assert again.path == tmp_path / "~"
+    assert [path.name for path in tmp_path.iterdir()] == ["~"]
+
+
 @pytest.mark.parametrize("empty", ["", "lmdb://"])
 def test_an_empty_path_is_refused(empty: str) -> None:
     with pytest.raises(UsageError, match="The ledger's path is empty"):

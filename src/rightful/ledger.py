@@ -71,7 +71,7 @@ def open(  # noqa: A001 - `rightful.open` is the name that others rely on
 
 
 def folder_of(path_or_url: str | os.PathLike[str]) -> Path:
-    """Return the folder of a ledger's path or URL.
+    """Return the folder of a ledger's path or URL; `~` and `~user` at its beginning mean a home, as in a shell.
 
     Raises:
         UsageError: It is empty, can be no path, or is a URL of a kind that is not supported.
@@ -91,7 +91,8 @@ def folder_of(path_or_url: str | os.PathLike[str]) -> Path:
         writable = False
     if not writable:
         raise UsageError(f"{named!r} is not a valid path. Nothing was opened. Pass the path of a folder.")
-    return Path(named)
+    folder = Path(os.path.expanduser(named))  # noqa: PTH111 - `Path("./~")` loses the dot
+    return Path.cwd() / folder if str(folder).startswith("~") else folder  # else it means a home where it is passed on
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from tests.integrations.openai_agents.providers import (
     user,
 )
 
+from rightful.errors import UsageError
 from rightful.events import HistoryAppended
 from rightful.integrations.openai_agents import LedgerSession, sdk_private
 from rightful.ledger import Ledger
@@ -230,8 +231,12 @@ def test_nothing_is_compacted_without_a_client_or_when_nobody_finds_it_due(
         session = LedgerSession("chat", ledger, should_trigger_compaction=always)
         assert (await run(app(says("one")), "go", session)).final_output == "one"
         assert shown(session) == ["go", "one"]
-        with pytest.raises(Exception, match="api_key"):
+        head = ledger.log.head()
+        with pytest.raises(
+            UsageError, match=r"client that compacts .*`api_key`.* nothing was written\. Set OPENAI_API_KEY"
+        ):
             await session.run_compaction({"force": True})
+        assert ledger.log.head() == head
         provider = Provider()
         await run(app(says("two")), "go", LedgerSession("b", ledger, client=provider, should_trigger_compaction=never))
         assert provider.asked == []

@@ -97,7 +97,8 @@ class Compacting:
 
         Raises:
             UsageError: The items are encrypted, so that no provider can read them; or `should_trigger_compaction`
-                does not say whether, but when awaited. Nothing was sent or written.
+                does not say whether, but when awaited; or it is asked for by hand without a client, and the SDK's
+                default one cannot be created, as without OPENAI_API_KEY. Nothing was sent or written.
             CompactionRefusedError: `previous_response_id` was asked for by hand, and it is not known what that
                 response has seen, or some of that may have been taken back since. Nothing was sent or written.
             Exception: Whatever the client raises, and ValueError or InvalidEventError if its answer holds what is no
@@ -319,13 +320,20 @@ class Compacting:
         return run_facts.told(used)
 
     def _client_for(self, wrapper: RunContextWrapper[Any] | None) -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
-        """Return the client; None if none was given and none can be made: a run does not end for that."""
+        """Return the client; in a run None if none was given and none can be made: a run does not end for that.
+
+        Raises:
+            UsageError: There is no run, and no client can be made.
+        """
         if self._client is None and self._default_client is None:
             try:
                 self._default_client = sdk_private.default_client()
             except Exception as error:
                 if wrapper is None:
-                    raise
+                    raise UsageError(
+                        f"The client that compacts could not be created: {error} Nothing was sent, and nothing was "
+                        f"written. Set OPENAI_API_KEY, or pass `client` to the session."
+                    ) from error
                 self._warn_once(f"the client could not be created ({error})")
         return self._client or self._default_client
 
