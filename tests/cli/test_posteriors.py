@@ -92,7 +92,7 @@ def test_missing_exposures_or_grades_are_named_with_the_command(
     run: Run, ledger: Path, kinds: list[str], missing: str | None
 ) -> None:
     common = {"producer": "p", "session": "t:a", "at": "2026-08-01T10:00:00Z"}
-    events = {
+    events: dict[str, Any] = {
         "exposure": {"type": "exposure.recorded", "key": "e", "arms": [{"arm": "lessons/a.md"}], **common},
         "grade": {"type": "grade.recorded", "key": "g", "reward": 0.8, "seq": 1, **common},
     }
