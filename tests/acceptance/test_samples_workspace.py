@@ -30,7 +30,7 @@ DRAWN = "a6be8a33b7c987f4ffb76d9c9805c7eb"
 LESSONS = "/home/dev/my.proj/lessons"
 QUOTE, COMMITS = f"{LESSONS}/tools/quote-paths.md", f"{LESSONS}/workflow/small-commits.md"
 
-NOBODY = (
+NO_BIN = (
     f"Expected a session id, got '{DRAWN}': gptme generates such an id if it knows no session, "
     "so it does not identify a session - at `$.session_id`"
 )
@@ -46,7 +46,7 @@ SKIPPED: Said = {
 PROBLEMS: Said = {
     "tmp/claude-lesson-match/bad_shape.json": ["Expected `array`, got `object` - at `$.injected`"],
     "tmp/claude-lesson-match/truncated.json": ["Expected JSON, got a truncated line"],
-    f"ws/state/lesson-dropout/{DRAWN}.jsonl": [NOBODY],
+    f"ws/state/lesson-dropout/{DRAWN}.jsonl": [NO_BIN],
     "ws/state/lesson-trajectories/2026-08-01.jsonl": [
         "Expected a session id, got 'unknown', which names no session - at `$.session_id`"
     ],

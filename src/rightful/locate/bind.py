@@ -34,15 +34,15 @@ class Bound(NamedTuple):
 
 
 def bind(log: Log, answers: list[Answer], clock: Clock) -> tuple[Bound, ...]:
-    """Bind each transcript that has an owner to it; doing it again writes nothing twice.
+    """Bind each transcript that has an owner to it; a repeated call writes nothing twice.
 
-    What stands in the file is looked at once more after it was hashed: a transcript that became
-    another's meanwhile is not bound.
+    The evidence of the file is read again after it was hashed: a transcript that was replaced
+    in between is not bound.
 
     Args:
         log: The ledger's log.
-        answers: What was found; those without an owner are passed over.
-        clock: Tells when it was found out; microseconds since 1970, UTC.
+        answers: The answers; those without an owner are skipped.
+        clock: Returns the time of the binding; microseconds since 1970, UTC.
     """
     done: list[Bound] = []
     events: list[dict[str, Any]] = []

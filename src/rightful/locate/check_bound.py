@@ -1,4 +1,4 @@
-"""What became of transcripts that are bound: the hash of what was bound, held against what stands there."""
+"""Verify bound transcripts: compare the bound hash with the present file."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ State = Literal["good", "grown", "changed", "moved", "deleted", "unreadable"]
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one transcript.
+    """The state of one bound transcript.
 
     Attributes:
         binding: What was bound.
-        state: `good`; `grown`, which is as good: what was bound still begins it; `changed`; `moved`; `deleted`;
+        state: `good`; `grown`, which is as good: it still begins with the bound bytes; `changed`; `moved`; `deleted`;
             `unreadable`.
-        path: Where it stands now, or stood.
-        why: The same for people.
+        path: Its present path, or its last one.
+        why: The state as a sentence.
         others: Other sessions that it is bound to.
     """
 
@@ -39,14 +39,14 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_good(self) -> bool:
-        """What was bound stands there, and it is nobody else's."""
+        """Whether the bound bytes are in place, and bound to no other session."""
         return self.state in {"good", "grown"} and not self.others
 
 
 def check(
     of: Known, where: Places, session: str | None = None, on_progress: Callable[[int], object] = int
 ) -> tuple[Checked, ...]:
-    """Look at every transcript that is bound, or at those of one session.
+    """Verify every bound transcript, or those of one session.
 
     Transcripts that are gone are sought by hash in the folders of a search, within its limits.
 
@@ -67,7 +67,7 @@ def check(
 
 
 def _others(of: Known, binding: Binding, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the sessions that a transcript is bound to too; a run and its tool's name for it are one."""
+    """Return the other sessions of a transcript; a run and its tool's name for it count as one."""
     mine = of.sessions[binding.session].natives if binding.session in of.sessions else {}
     native = split_session(binding.session)[0] in NATIVES
     others = []
@@ -115,7 +115,7 @@ def _state(binding: Binding, path: str) -> tuple[State, str]:
 
 
 def _moved(gone: Iterable[Binding], where: Places, on_progress: Callable[[int], object]) -> dict[tuple[str, int], str]:
-    """Return where what was bound stands now, by hash and length; the likeliest file first, so that little is read."""
+    """Return the new paths of moved transcripts, by hash and length; the likeliest file is read first."""
     scan = scanning.scan(where.roots, elsewhere=True, on_progress=on_progress)
     left = limits.LOCATE_HASHED_BYTES
     found: dict[tuple[str, int], str] = {}

@@ -1,4 +1,4 @@
-"""What a transcript file itself says of whose it is: a bounded read, whichever tool wrote it.
+"""The evidence in a transcript file of its session: a bounded read of the files of all tools.
 
 | form | native id | start, working folder, first turn |
 |---|---|---|
@@ -10,7 +10,7 @@
 | gptme `conversation`, `branch`, `view` | its folder | first message; `config.toml`; first `user` message |
 | Grok `stream` | none: the path alone binds it | none |
 
-A file's time of modification is never looked at: a copy, a backup and a late append change it.
+A file's modification time is never used: a copy, a backup and a late append change it.
 
 The *sentinel* is what a launcher writes in front of the prompt, `<!-- BOB_SESSION_SENTINEL=<uuid>
 session_id=<id> backend=<tool> ts=<time> -->`. It counts only as the first one in the first turn
@@ -67,7 +67,7 @@ class Sentinel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What a transcript file says of itself.
+    """The evidence in a transcript file.
 
     Attributes:
         path: The file, as it was named.
@@ -82,7 +82,7 @@ class FileEvidence(msgspec.Struct, frozen=True, kw_only=True):
         started_at_us: The first time that stands inside; microseconds since 1970, UTC. Never the file's.
         is_local: That time has no offset, and was read as the local time of this machine.
         sentinel: The first marker in the first user turn, also where that turn was copied.
-        is_stub: Nobody said anything in it.
+        is_stub: It contains no message.
         size: Its length; bytes.
         is_foreign: Another user wrote it into a folder that every user may write to, so it may say anything.
     """
@@ -124,7 +124,7 @@ def hashed(path: str | os.PathLike[str], first: int | None = None) -> Hashed:
         first: Only of so many first bytes; a shorter file gives fewer. None: as long as it was when it was opened.
 
     Raises:
-        OSError: It cannot be read, or is no regular file.
+        OSError: It cannot be read, or is not a regular file.
     """
     digest, done = hashlib.sha256(), 0
     with opened(os.fspath(path)) as file:
@@ -136,9 +136,9 @@ def hashed(path: str | os.PathLike[str], first: int | None = None) -> Hashed:
 
 
 def evidence_of(path: str | os.PathLike[str], *, follow: bool = True) -> FileEvidence | None:
-    """Return what a transcript file says of itself; None where it is none, or cannot be read.
+    """Return the evidence in a transcript file; None if it is not one, or cannot be read.
 
-    At most `limits.EVIDENCE_BYTES` are read. Torn, glued and broken lines are passed over; what is
+    At most `limits.EVIDENCE_BYTES` are read. Incomplete, glued and invalid lines are skipped; what is
     no regular file is not waited for.
 
     Args:
@@ -160,7 +160,7 @@ def evidence_of(path: str | os.PathLike[str], *, follow: bool = True) -> FileEvi
 
 
 def _is_foreign(path: str, fd: int) -> bool:
-    """Say whether another user wrote an open file, where everybody can write one."""
+    """Return whether another user wrote an open file, in a folder that every user may write to."""
     if os.fstat(fd).st_uid in {0, os.geteuid()}:
         return False
     return bool(os.stat(os.path.dirname(path) or ".").st_mode & stat.S_IWOTH)  # noqa: PTH116, PTH120 - text
@@ -176,7 +176,7 @@ def sentinel_in(text: str | None) -> Sentinel | None:
 
 
 def _read(stream: BinaryIO, size: int) -> tuple[PartialEvidence, bool]:
-    """Read a file's beginning, and say whether that is all of it."""
+    """Read a file's beginning, and return whether that is all of it."""
     seen, broken, behind = PartialEvidence(), 0, 0
     head = _Head(stream, limits.EVIDENCE_BYTES)
     for item in objects_of(io.BufferedReader(head), limit=limits.EVIDENCE_BYTES):
@@ -193,7 +193,7 @@ def _read(stream: BinaryIO, size: int) -> tuple[PartialEvidence, bool]:
 
 
 def _read_tail(stream: BinaryIO, size: int, seen: PartialEvidence) -> None:
-    """Look for ids at a file's end: one that copies its ancestor has its own lines there."""
+    """Read ids from a file's end: a file that copies its ancestor has its own lines there."""
     stream.seek(max(0, size - limits.EVIDENCE_TAIL_BYTES))
     lines = stream.read(limits.EVIDENCE_TAIL_BYTES).split(b"\n")[1:]
     for item in objects_of(io.BytesIO(b"\n".join(lines))):
@@ -218,7 +218,7 @@ def _evidence(named: str, seen: PartialEvidence, size: int, *, is_whole: bool) -
 
 
 def _identity(named: str, seen: PartialEvidence) -> tuple[str, str | None]:
-    """Return a file's form and the native id that it stands for."""
+    """Return a file's form and its native id."""
     path = Path(os.path.abspath(named))  # noqa: PTH100 - `resolve` would follow links
     first = seen.ids[0] if seen.ids else None
     match seen.tool:
@@ -240,7 +240,7 @@ def _identity(named: str, seen: PartialEvidence) -> tuple[str, str | None]:
 
 
 def _agrees(named: str, form: str, native: str | None, seen: PartialEvidence) -> bool | None:
-    """Say whether a file's lines and its name tell of one session."""
+    """Return whether a file's lines and its name agree on one session."""
     if form == "transcript":
         return native in seen.ids if seen.ids else None
     if native is None or form not in {"rollout", "events"}:
@@ -275,7 +275,7 @@ class _Head(io.RawIOBase):
         self._left = limit
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:

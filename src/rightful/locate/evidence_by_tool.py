@@ -32,7 +32,7 @@ class PartialEvidence:
         started_us: The first time; microseconds since 1970, UTC.
         is_local: That time had no offset.
         prompt: The text of the first turn that a user gave.
-        has_spoken: Somebody said or did something.
+        has_spoken: It contains a message or a call.
         forked_from: The session that it says it was forked from.
         is_sidechain: It begins as a subagent's.
         is_unsupported: It begins as a file of a tool that is not imported, whatever follows.
@@ -57,17 +57,17 @@ class PartialEvidence:
         return self.prompt is not None or (self.has_spoken and (self.is_stream or self.tool == "grok"))
 
     def add_id(self, value: object) -> None:
-        """Take a session id."""
+        """Add a session id."""
         if isinstance(value, str) and value and value not in self.ids and len(self.ids) < limits.EVIDENCE_OBJECTS:
             self.ids.append(value)
 
     def add_cwd(self, value: object) -> None:
-        """Take a working folder; the first one counts."""
+        """Set the working folder; the first one counts."""
         if self.cwd is None and isinstance(value, str) and value:
             self.cwd = value
 
     def add_time(self, value: object) -> None:
-        """Take a time; the first one that can be read counts."""
+        """Set the start time; the first valid one counts."""
         if self.started_us is not None or not isinstance(value, str):
             return
         try:
@@ -79,14 +79,14 @@ class PartialEvidence:
             self.started_us, self.is_local = at_us, at.tzinfo is None
 
     def add_prompt(self, content: object) -> None:
-        """Take what a user said; the first text counts."""
+        """Set the first user text; the first one counts."""
         self.has_spoken = True
         if self.prompt is None:
             self.prompt = _text(content)
 
 
 def add_line(seen: PartialEvidence, line: Line) -> None:
-    """Take one object of a file; those of another tool than the first are passed over."""
+    """Add one object of a file; objects of another tool than the first are skipped."""
     if seen.tool is None and shape_of(line) is not None:
         seen.is_unsupported = True
     tool = None if seen.is_unsupported else _tool_of(line)
@@ -217,7 +217,7 @@ def _content(line: Line) -> object:
 
 
 def _is_result(content: object) -> bool:
-    """Say whether a user's record holds what tools answered."""
+    """Return whether a user record contains tool results."""
     return isinstance(content, list) and any(
         isinstance(part, dict) and part.get("type") == "tool_result" for part in content
     )

@@ -36,7 +36,7 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         roots: The folders.
-        elsewhere: They stand for the tools' own, as those of a copy do; nothing outside of them is read.
+        elsewhere: They replace the tools' own folders, as in a copy; nothing outside of them is read.
     """
 
     roots: tuple[Root, ...]
@@ -65,11 +65,11 @@ def places(
 
 
 class Known(msgspec.Struct, kw_only=True):
-    """What a ledger knows of sessions and of transcripts.
+    """The sessions and bindings of a ledger.
 
     Attributes:
         sessions: Its sessions, by name.
-        bindings: What is bound to whom.
+        bindings: The bound transcripts of each session.
     """
 
     sessions: dict[str, Wanted] = msgspec.field(default_factory=dict)
@@ -77,7 +77,7 @@ class Known(msgspec.Struct, kw_only=True):
 
 
 def known(log: Log | None) -> Known:
-    """Return what a ledger knows; nothing where there is none.
+    """Return the sessions and bindings of a ledger; empty without one.
 
     Raises:
         UpgradeError: A row was written by a newer program.
@@ -91,9 +91,9 @@ def known(log: Log | None) -> Known:
 
 
 def named(of: Known, asked: str) -> str:
-    """Return the session that a person means: a full name, or a value over all namespaces.
+    """Return the session of a user's argument: a full name, or a value over all namespaces.
 
-    A tool's own name need not stand in the ledger: its transcript says whose it is.
+    A tool's own name need not be in the ledger: its transcript names the session.
 
     Raises:
         UsageError: No session has that name, or several have that value.
@@ -196,7 +196,7 @@ def path_of(uri: str) -> str | None:
 
 
 def _same(file: FileEvidence, other: FileEvidence) -> bool:
-    """Say whether two files hold the same bytes."""
+    """Return whether two files have the same bytes."""
     if file.size != other.size:
         return False
     try:

@@ -11,9 +11,9 @@
 | `rightful run` of gptme | `runs/<mark>/logs/gptme/<name>/conversation.jsonl` | the ledger |
 | launchers | `cc-session-*.log` and pointer files | `TMPDIR`, and `/tmp`, which some write into whatever it says |
 
-What a variable of somebody else's program names is searched too, beside what the tool itself uses:
-a folder more costs time, a folder less loses a transcript. Nothing is built from a session's id:
-folders are listed, and the ids are read from the names that stand there.
+Folders named by variables of other programs are searched too, in addition to those of the tool itself:
+an extra folder costs time, a missing folder loses a transcript. No path is built from a session's id:
+folders are listed, and the ids are read from the names in them.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def settled(path: str) -> str:
 
 
 def is_transcript(path: str) -> bool:
-    """Say whether a path has the form of some tool's transcript; what stands in it is asked later."""
+    """Return whether a path has the form of a tool's transcript; its content is checked later."""
     folder, name = os.path.split(path)
     parent, above = os.path.basename(folder), os.path.basename(os.path.dirname(folder))  # noqa: PTH119, PTH120 - text
     if name == "conversation.jsonl" or _ROLLOUT.fullmatch(name) or _LOG.fullmatch(name):
@@ -118,7 +118,7 @@ def is_transcript(path: str) -> bool:
 
 
 def may_be(path: str) -> bool:
-    """Say whether a file may be a transcript that was moved out of its tool's folders; what stands in it decides."""
+    """Return whether a file may be a transcript outside of its tool's folders; its content decides later."""
     return path.endswith((".jsonl", ".log")) or is_transcript(path)
 
 
@@ -132,7 +132,7 @@ def pointer_of(path: str) -> tuple[str, str] | None:
 
 
 def own_session(path: str) -> str | None:
-    """Return the session whose own place a transcript stands in, from the names above it; None where it is nobody's."""
+    """Return the session whose own folder contains a transcript, from the names above it; None if there is none."""
     folder, name = os.path.split(path)
     parent, above = os.path.basename(folder), os.path.basename(os.path.dirname(folder))  # noqa: PTH119, PTH120 - text
     if name == "conversation.jsonl" and (hit := _RUN_FOLDER.fullmatch(above)) is not None:
@@ -143,7 +143,7 @@ def own_session(path: str) -> str | None:
 
 
 def slug_fits(slug: str, cwd: str) -> bool:
-    """Say whether a project folder of Claude Code can be that of a working folder.
+    """Return whether a project folder of Claude Code can be that of a working folder.
 
     Its own rule makes `-` of all but ASCII letters and digits, and ends a name of more than 200
     characters there, with a hash. Others only replace `/`. Both are lossy: a folder that fits is

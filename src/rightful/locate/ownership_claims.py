@@ -1,4 +1,4 @@
-"""What speaks for and against a transcript being a session's, one session at a time.
+"""The evidence for and against each transcript of a session.
 
 A claim is found through an index, so a search for twenty thousand sessions reads each file once.
 It has *doubts* where it cannot make an owner, and is *contradicted* where something that the
@@ -208,7 +208,7 @@ class Index:
         return [f"{what} that no other pointer names began there with the run"] if len(alone) > 1 else []
 
     def _is_pointed(self, file: FileEvidence, label: str) -> bool:
-        """Say whether another label's pointer leads to a transcript, or to a log of its session."""
+        """Return whether another label's pointer leads to a transcript, or to a log of its session."""
         return any(other != label for sibling in self._siblings(file) for other in self._pointing.get(sibling.path, ()))
 
     def _in_window(self, session: Wanted) -> Iterator[Claim]:
@@ -290,7 +290,7 @@ class Index:
         return Claim(file=file, rank=rank, words=words, doubts=tuple(more), against=tuple(against))
 
     def _timed(self, session: Wanted, file: FileEvidence) -> bool:
-        """Say whether times show that a reused label means this run: its start, and that of the transcript.
+        """Return whether times show that a reused label means this run: its start, and that of the transcript.
 
         What is before its start or after its end is contradicted anyway. Where its end is not known, as that of
         a run that was killed, what began long after its start may be of the next one of that label.
@@ -323,7 +323,7 @@ def _embedded(file: FileEvidence) -> str:
 
 
 def _names(session: Wanted, file: FileEvidence) -> bool:
-    """Say whether a session is known to be exactly what a file that copies another says that it is."""
+    """Return whether a session is known to be the one that a copying file names."""
     return f"{file.tool}:{file.native_id}" in session.natives
 
 
@@ -355,7 +355,7 @@ def _against(session: Wanted, file: FileEvidence, rank: Rank) -> Iterator[str]:
 
 
 def _related(folder: str | None, other: str | None) -> bool:
-    """Say whether two working folders can be those of one run: they are equal, or one lies in the other."""
+    """Return whether two working folders can be those of one run: they are equal, or one lies in the other."""
     if folder is None or other is None or folder.startswith("~") or other.startswith("~"):
         return True
     first, second = Path(os.path.normpath(folder)), Path(os.path.normpath(other))

@@ -1,4 +1,4 @@
-"""The rows of a `session-records.jsonl` with the bytes that each stands in, so that one can be mended alone."""
+"""The rows of a `session-records.jsonl` with their byte ranges, so that one row can be repaired alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Row(NamedTuple):
     """A session record of a file.
 
     Attributes:
-        line: The line that it stands on, from 1.
+        line: Its line number, from 1.
         value: The record.
         span: Where its line begins and ends, without the line's end; bytes. None where it shares
             its line with others, or the file is in UTF-16 or UTF-32: such a row is not written to.
@@ -95,7 +95,7 @@ def _read(line: bytes, number: int, at: int, workspace: str | None, rows: list[R
 
 
 def _take(items: Any, before: int, workspace: str | None, rows: list[Row], problems: list[Problem]) -> None:  # noqa: ANN401 - what `objects_of` yields
-    """Take what is left of a line that is not one object; nobody's reader sees such rows, so none is written to."""
+    """Add the rest of a line that is not one object; no reader sees such rows, so none is written to."""
     for item in items:
         line = None if item.line is None else item.line + before
         if isinstance(item, Found):

@@ -1,4 +1,4 @@
-"""A bounded search for transcripts: what stands in the folders of the tools, read once for every question.
+"""A bounded search for transcripts in the folders of the tools; each file is read once for all sessions.
 
 Nothing depends on the order in which a folder lists its files, nor on any file's time.
 """
@@ -25,11 +25,11 @@ class Pointer(NamedTuple):
     Attributes:
         path: The pointer file.
         tool: Whose transcript it points at.
-        session: The session that its name names, in its launcher's word.
-        target: The path that it holds; None where it holds none.
-        found: The path of the transcript that it means; None where that does not exist.
-        is_ours: It belongs to whoever searches, or to root; in a shared folder anybody can write one.
-        moved: What it names is gone, and this has the same name.
+        session: The session in its name, as its launcher calls it.
+        target: The path in it; None if it contains none.
+        found: The path of its transcript; None if that does not exist.
+        is_ours: It belongs to the searching user or to root; in a shared folder any user can write one.
+        moved: The file that it names is missing, and `found` has the same name.
     """
 
     path: str
@@ -49,7 +49,7 @@ class Scan(NamedTuple):
         pointers: The pointer files, in the order of their paths.
         problems: Folders that could not be read, each with why.
         is_partial: A limit ended the search, so there may be more.
-        passed: How many other files stand in the folders, which were passed over.
+        passed: How many other files in the folders were skipped.
     """
 
     files: dict[str, FileEvidence]
@@ -68,14 +68,14 @@ def scan(
 ) -> Scan:
     """Search folders for transcripts and pointers.
 
-    Symbolic links below a root are not followed, and no file is waited for. Where the folders stand for
-    others, a transcript need not stand or be called as its tool has it: what is in a file counts.
+    Symbolic links below a root are not followed, and no file is waited for. If the folders replace
+    the own ones of the tools, paths and names of transcripts do not matter: only the content of a file counts.
 
     Args:
         roots: The folders.
-        extra: Transcripts that somebody names, wherever they stand.
-        elsewhere: The folders stand for others, as those of a copy do: what a pointer or a record names is
-            sought among them, by the end of its path, and nowhere else.
+        extra: Further transcripts, in any folder.
+        elsewhere: The folders replace the tools' own, as in a copy: the file that a pointer or a record names is
+            searched only in them, by the end of its path.
         on_progress: Called with the number of files read since the last call.
     """
     problems: list[str] = []
@@ -190,7 +190,7 @@ def _listed(
 
 
 def _walk(folder: str, depth: int, limit: int, problems: list[str], listed: set[str]) -> Iterator[str]:
-    """Yield the regular files of a folder and below, those of a listed folder not again; links are passed over."""
+    """Yield the regular files of a folder and below, those of a listed folder not again; links are skipped."""
     waiting = [(folder, depth)]
     while waiting:
         current, left = waiting.pop()

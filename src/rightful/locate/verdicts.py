@@ -1,6 +1,6 @@
-"""Whose a transcript is: the claims of all sessions held against each other.
+"""Decide which session owns a transcript, from the claims of all sessions.
 
-The strongest claim that nothing speaks against makes an owner, if it is the only one of its rank
+The strongest claim without contrary evidence makes an owner, if it is the only one of its rank
 for its session, and no other session claims the same transcript as strongly. Everything else is
 a candidate, and the answer says why. The answer depends on no order and on no file's time.
 """
@@ -27,12 +27,12 @@ _SHOWN = 3
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim and what became of it.
+    """A claim and its verdict.
 
     Attributes:
         claim: The claim.
         verdict: `owner`, `candidate` or `contradicted`.
-        why: Why it is no owner; "" where it is.
+        why: Why it is not the owner; "" if it is.
     """
 
     claim: Claim
@@ -41,15 +41,15 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The two answers about a session.
+    """The answer about a session.
 
     Attributes:
         session: The session.
         found: Transcripts that may be its own were found.
-        owner: The claim of the one that is; None where that is not shown.
+        owner: The claim of its own transcript; None if there is no proof.
         judged: Every claim, the strongest first.
         why: Why there is no owner, or what makes the one that there is.
-        lost: Pointers and paths that lead nowhere any more.
+        lost: Pointers and paths whose files no longer exist.
     """
 
     session: str
@@ -61,13 +61,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwnershipResolver:
-    """Holds what every session claims.
+    """Resolves the claims of all sessions.
 
     Args:
         index: The transcripts.
         sessions: Every session that is known, by name.
         bound: The sessions to which a transcript is bound already, each with the evidence, by path.
-        same: Says whether two files hold the same bytes.
+        same: Returns whether two files have the same bytes.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class OwnershipResolver:
 
 
 def _head(claims: list[Claim], same: Same) -> Claim | None:
-    """Return the claim of the file that stands for a session's; None where two copies differ.
+    """Return the claim of the file that represents a session; None if two copies differ.
 
     What its tool wrote comes before what it printed, and a stub after both.
     """

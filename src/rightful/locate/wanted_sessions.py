@@ -1,4 +1,4 @@
-"""The sessions whose transcripts are sought: what a ledger and a file of session records say of them."""
+"""The sessions whose transcripts are searched, from a ledger and from files of session records."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ class Wanted(msgspec.Struct, kw_only=True):
         return split_session(self.name)[0] in NATIVES
 
     def add_native(self, name: str, rank: Rank) -> None:
-        """Take a tool's name for it; the strongest reason counts."""
+        """Add a tool's name for it; the strongest evidence counts."""
         self.natives[name] = min(rank, self.natives.get(name, rank))
 
     def add_path(self, fields: Mapping[str, Any]) -> None:
-        """Take where a record says that the transcript stands, and the tool's name that the path shows."""
+        """Add the transcript path of a record, and the tool's session name in that path."""
         path = reference_of(fields)[1]
         if path is None:
             return
@@ -89,7 +89,7 @@ class Wanted(msgspec.Struct, kw_only=True):
             self.add_native(native, Rank.POINTER)
 
     def add_fields(self, fields: Mapping[str, Any]) -> None:
-        """Take what a session record says beside its times."""
+        """Add the fields of a session record other than its times."""
         self.add_path(fields)
         label, journal = fields.get("session_label"), fields.get("journal_path")
         if isinstance(label, str) and label:
@@ -117,7 +117,7 @@ def wanted(name: str) -> Wanted:
 
 
 def tool_of(harness: object) -> str | None:
-    """Return the tool that a harness's name means; None if it is none that is known."""
+    """Return the tool of a harness name; None if it is unknown."""
     if not isinstance(harness, str):
         return None
     low = harness.lower()
@@ -236,7 +236,7 @@ def _start(session: Wanted, event: SessionStarted) -> None:
 
 
 def _start_of_run(session: Wanted, extra: Mapping[str, Any]) -> None:
-    """Take what a run gave its tool: one that was killed could not record what that came to."""
+    """Add what a run passed to its tool; a killed run could not record the result."""
     native, logs = extra.get("native_id"), extra.get("logs")
     if session.tool is not None and isinstance(native, str) and is_session(f"{session.tool}:{native}"):
         session.add_native(f"{session.tool}:{native}", Rank.NATIVE)

@@ -61,7 +61,7 @@ class Bindings:
         return _several((binding.session, binding.uri) for binding in self.all())
 
     def fold(self, row: Recorded) -> None:
-        """Take one row; one that is erased says nothing, and one that is stale or in conflict does not count.
+        """Add one row; an erased row has no effect, and a stale or conflicting one does not count.
 
         Raises:
             UpgradeError: It is newer than this program.

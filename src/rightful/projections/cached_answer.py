@@ -21,7 +21,7 @@ from rightful.projections.facts.columns import Column
 from rightful.projections.facts.facts import Facts
 
 POLICY = PRESETS["bound"]
-"""Whose answer is kept."""
+"""The policy whose answer is stored."""
 
 CREDIT_ROWS = 1 << 20
 """Exposures and grades up to which the single credits are kept; beyond, only runs and sums are."""

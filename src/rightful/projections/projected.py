@@ -1,7 +1,7 @@
 """Projected: the facts kept up with the log, and answers under any policy and at any position.
 
 The answer under the default join without decay is kept as exact sums. New rows change the
-answers of few names: those are settled as they were and as they are, and the difference is
+answers of few names: those are settled in the old and the new state, and the difference is
 added. The result is the same number as a replay from the first row, because the sums are exact.
 """
 
@@ -187,7 +187,7 @@ class Projected:
         return next(iter(self.log.scan(position - 1, position)))[0].envelope.commitment
 
     def _shift(self, before: int) -> None:
-        """Keep the standing sums up with the rows behind a position."""
+        """Update the kept-up sums with the rows after a position."""
         touched, self.facts.touched = self.facts.touched, None
         if touched is None:
             return

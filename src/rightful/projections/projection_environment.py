@@ -1,8 +1,8 @@
 """The LMDB environment in which a projection is stored: one opener at a time, and sealed.
 
 LMDB follows a damaged page number out of its file and dies by SIGBUS. So the CRC-32 of the
-whole file is kept beside it, and nothing is opened that does not fit. What is stored can be
-done without; so nobody waits long for it, and a process that was stopped stops no other.
+whole file is stored in a second file, and a file that does not match is not opened. The store
+can be rebuilt, so no process waits long for it, and a stopped process blocks no other.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def with_opened(folder: Path, work: Callable[[lmdb.Environment], T], *, readonly
     Raises:
         HeldError: Another process kept it for all of `TURN_WAIT_S`.
         UnfitError: It is not what was sealed.
-        StorageError: It is no whole LMDB file.
+        StorageError: It is not a complete LMDB file.
     """
     return run_locked(_Here.turn, _in_turn, folder, work, readonly=readonly)
 

@@ -1,7 +1,7 @@
 """What was published to a tool's file: the chain of `posterior.published`, and which of them is in force.
 
 Each publication of a target names the one before it (`supersedes`). A rollback is a publication
-too: its `extra` says which one it takes back, and its new bytes are those that stood before.
+too: its `extra` names the publication that it rolls back, and its new bytes are the earlier ones.
 
 Anybody may tell a ledger of a posterior that was published. Ours are those whose event id is what
 our own key gives: their producer is `backfill`, and what they say is what the id was made of.
@@ -26,7 +26,7 @@ TYPE = "posterior.published"
 
 
 class Published(NamedTuple):
-    """A publication that stands in the ledger.
+    """A publication in the ledger.
 
     Attributes:
         id: Its event id.
@@ -45,13 +45,13 @@ class Published(NamedTuple):
 
     @property
     def rolled_back(self) -> str | None:
-        """The publication that this one takes back; None where it is none such."""
+        """The publication that this one rolls back; None if it is not a rollback."""
         found = self.said.get("rolled_back")
         return found if isinstance(found, str) else None
 
     @property
     def new(self) -> str | None:
-        """SHA-256 of the bytes that should stand there; None for no file."""
+        """SHA-256 of the published bytes; None for no file."""
         return None if self.said.get("removed") is True else self.event.new_sha256
 
     @property
@@ -61,7 +61,7 @@ class Published(NamedTuple):
 
     @property
     def previous(self) -> str | None:
-        """SHA-256 of the bytes that stood there; None for no file."""
+        """SHA-256 of the earlier bytes; None for no file."""
         return self.event.previous_sha256
 
 
@@ -97,6 +97,6 @@ def publications(log: Log, target: str | None = None) -> dict[str, list[Publishe
 
 
 def in_force(chain: list[Published]) -> list[Published]:
-    """Return the publications that no rollback has taken back, the newest last."""
+    """Return the publications that were not rolled back, the newest last."""
     gone = {publication.rolled_back for publication in chain}
     return [publication for publication in chain if publication.rolled_back is None and publication.id not in gone]

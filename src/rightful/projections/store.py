@@ -1,10 +1,10 @@
 """Where projections are kept between processes: their own LMDB environment, apart from the log.
 
 Everything in it can be deleted and is rebuilt from the log. Columns are stored in chunks of
-`CHUNK_ROWS`; the watermark stands in the same transaction as the columns that it adds to, so a
+`CHUNK_ROWS`; the watermark is written in the same transaction as the columns that it adds to, so a
 reader sees both or neither; of a first save it comes last. Each value carries a CRC, and
 whatever does not fit (another version, another ledger, a longer log than there is, damage) is
-passed over as if nothing were stored. Names and arms are numbered as their pages come, so a save
+ignored as if nothing were stored. Names and arms are numbered as their pages come, so a save
 adds only to the save that was loaded or written before it; any other is replaced whole.
 """
 
@@ -72,7 +72,7 @@ class Head(msgspec.Struct, frozen=True):
         ledger: The ledger's id.
         watermark: The position it has folded.
         anchor: The commitment of the row there, which no other row has.
-        save: Drawn anew for each save; which numbers the columns hold.
+        save: A new random value for each save; identifies the numbers in the columns.
         rows: How many rows each table has.
         kept: The names of the parts of the answer.
     """
@@ -91,7 +91,7 @@ class Store:
 
     Args:
         folder: Where it is kept; made when something is saved first.
-        ledger: The ledger's id, so that a copied folder is not taken for another's.
+        ledger: The ledger's id, so that a copied folder is not mistaken for that of another ledger.
         writable: Whether anything may be saved.
         entropy: Gives that many random bytes, to tell saves apart.
     """
@@ -231,9 +231,9 @@ def _chunks(size: int, unchanged: int = 0) -> Iterator[tuple[int, slice]]:
 
 
 def _put_in_parts(env: lmdb.Environment, values: Iterator[tuple[str, bytes]]) -> None:
-    """Put the values of a first save in several commits: LMDB holds what is not committed in memory.
+    """Write the values of a first save in several commits: LMDB keeps uncommitted values in memory.
 
-    Nothing stands there that could be lost, and without a head nothing is taken for whole.
+    There is nothing to lose yet, and a store without a head is never treated as complete.
     """
     for first in values:
         with env.begin(write=True) as txn:

@@ -34,7 +34,7 @@ _ONE = 1 << SCALE_BITS
 
 
 def scaled(x: float) -> int:
-    """Give a float as a total, exactly.
+    """Return a float as an exact total.
 
     Args:
         x: Any finite float64, negative and subnormal ones too; in the unit of the sum.

@@ -82,7 +82,7 @@ class _State:
     def open(self, key: Key, held: Held) -> None:
         """Add what a balance holds of one arm above the prior (1, 1) of its file.
 
-        The 1 is taken from what stands there, and so a first balance comes out bit for bit: an
+        The 1 is subtracted from the present value, so a first balance is reproduced bit for bit: an
         alpha of 0.1 does not survive `1 + (alpha - 1)`.
         """
         slot = self.slots[key]

@@ -1,4 +1,4 @@
-"""Tallies: what a stateful updater keeps of an arm beside its belief.
+"""Tallies: what a stateful updater stores of an arm besides its belief.
 
 How often it was selected, how many of its rewards counted as successes, when it was last updated,
 and in which order the arms came: what gptme's bandit file holds of each arm (gptme-contrib
@@ -109,7 +109,7 @@ def _of_balances(opened: list[tuple[Key, Held]]) -> dict[Key, Tally]:
 
 
 def _time(text: str | None) -> int | None:
-    """Return a file's own time, where it is one; without an offset it is none that can be compared."""
+    """Return a file's own time; None if it is not valid, or has no offset and so cannot be compared."""
     try:
         return times.us_from(text) if text else None
     except UsageError:
@@ -146,7 +146,7 @@ Made: TypeAlias = tuple[bool, int, str, int, tuple[tuple[bool, str], ...]]
 def _made(
     found: Collection[Key], every: _Credits, keys: dict[Key, int], opened: set[Key], dropped: dict[Key, list[int]]
 ) -> dict[Key, Made]:
-    """Return where each key stands in the order in which an updater made them.
+    """Return the place of each key in the order in which an updater made them.
 
     An updater keeps one map of contexts an arm, which is there from the arm's first context until
     its last one is pruned; so an arm can be older than every context that is left of it.

@@ -18,7 +18,7 @@ from rightful.projections.credit.inputs import (
     ERASED_BIN,
     IN_BALANCE,
     LATE_ONLY,
-    NOBODY,
+    NO_BIN,
     UNMAPPED,
     CreditInputs,
     canonical_arms,
@@ -42,7 +42,7 @@ class Settlement(NamedTuple):
         unit_source: Under `newest`, the name whose exposures were paid, or -1.
         unit_kind: Under `newest`, whether that is OWN, FOREIGN or UNVERIFIABLE; else -1.
         unit_reward: The reward; NaN where there is none.
-        unit_slot: Where it stands in the order of decay; a position.
+        unit_slot: Its place in the order of decay; a position.
         unit_first_us: First exposure it credits; microseconds since 1970.
         credit_unit: Row of the unit arrays.
         credit_arm: Number of the arm, aliases resolved.
@@ -117,7 +117,7 @@ def pay(inputs: CreditInputs, units: Units, targets: Targets, sources: Sources |
         bins[inside] = IN_BALANCE
         owed = Credits(*(column[~inside[owed.unit]] for column in owed))
         weight, arm_reward, unexposed, paid_credits = _weigh(inputs, units, owed, reward, arms)
-    nobody = np.full(len(bins), NOBODY, np.int64)
+    nobody = np.full(len(bins), NO_BIN, np.int64)
     counters = {
         "late_exposures": late_arms,
         "pending_sessions": _pending(inputs, units, targets),
@@ -129,9 +129,9 @@ def pay(inputs: CreditInputs, units: Units, targets: Targets, sources: Sources |
         inputs.grades.row[units.grade],
         bins,
         units.run,
-        np.where(targets.high > targets.low, targets.run, NOBODY),
+        np.where(targets.high > targets.low, targets.run, NO_BIN),
         nobody if sources is None else sources.name,
-        nobody if sources is None else np.where(bins == CREDITED, sources.kind, NOBODY),
+        nobody if sources is None else np.where(bins == CREDITED, sources.kind, NO_BIN),
         reward,
         units.slot,
         first_us,
@@ -161,7 +161,7 @@ def _every(
     held at once.
     """
     low, high = (targets.low, targets.high) if sources is None else (sources.low, sources.high)
-    count = np.where(units.bin == NOBODY, high - low, 0)
+    count = np.where(units.bin == NO_BIN, high - low, 0)
     part = np.cumsum(count) // PAIRS_AT_ONCE
     ends = np.append(np.flatnonzero(part[1:] != part[:-1]) + 1, len(count))
     slices = [slice(start, end) for start, end in pairwise([0, *ends.tolist()])]
@@ -214,7 +214,7 @@ def _bins(
         late[pairs.unit[pairs.late]] = True
         erased[pairs.unit[inputs.shown.erased[pairs.shown]]] = True
     return np.select(
-        [units.bin != NOBODY, unmapped, targets.bin != NOBODY, contested, arms, live],
+        [units.bin != NO_BIN, unmapped, targets.bin != NO_BIN, contested, arms, live],
         [units.bin, UNMAPPED, targets.bin, AMBIGUOUS, CREDITED, EMPTY],
         np.where(late, LATE_ONLY, np.where(erased, ERASED_BIN, CONFLICTING)),
     )
@@ -333,7 +333,7 @@ def _pending(inputs: CreditInputs, units: Units, targets: Targets) -> int:
     listing = inputs.shown.usable & (inputs.shown.size > 0)
     waiting = np.zeros(len(inputs.runs.of), np.bool_)
     waiting[inputs.runs.of[inputs.shown.session[listing]]] = True
-    waiting[targets.run[units.bin == NOBODY]] = False
+    waiting[targets.run[units.bin == NO_BIN]] = False
     return int(waiting.sum())
 
 

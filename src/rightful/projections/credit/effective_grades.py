@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rightful.projections.credit.inputs import CONFLICTING, ERASED_BIN, NOBODY, RETRACTED, CreditInputs
+from rightful.projections.credit.inputs import CONFLICTING, ERASED_BIN, NO_BIN, RETRACTED, CreditInputs
 from rightful.projections.facts.columns import Ints, Mask
 from rightful.projections.facts.facts import ERASED, RETRACTION
 
@@ -26,7 +26,7 @@ class Claims(NamedTuple):
     Attributes:
         grade: Row of `CreditInputs.grades`.
         run: The run of the grade's own name.
-        bin: CONFLICTING, RETRACTED or ERASED_BIN; `NOBODY` where the grade is in force.
+        bin: CONFLICTING, RETRACTED or ERASED_BIN; `NO_BIN` where the grade is in force.
         slot: Position of the stream's first grade event; above `_BEHIND` where it has retractions only.
         since: Time of the stream's earliest event; microseconds since 1970.
     """
@@ -44,7 +44,7 @@ class Units(NamedTuple):
     Attributes:
         grade: Row of `CreditInputs.grades`.
         run: The run of the grade's own name.
-        bin: Why it pays nobody; `NOBODY` where that is not settled yet.
+        bin: Why it pays no arm; `NO_BIN` if that is not settled yet.
         slot: Position of the first grade event of the run (of the event itself under `additive`).
         since: Time of the earliest grade of the run (of the event itself under `additive`);
             microseconds since 1970. What an opening balance holds of a run a later regrade cannot
@@ -69,7 +69,7 @@ def claims_of(inputs: CreditInputs) -> Claims:
     erased = np.flatnonzero(grades.kind == ERASED)
     live = np.flatnonzero(grades.kind != ERASED)
     if inputs.policy.revision == "additive":
-        state = np.where(grades.conflicting[live], CONFLICTING, NOBODY)
+        state = np.where(grades.conflicting[live], CONFLICTING, NO_BIN)
         found = Claims(live, run[live], state, grades.pos[live], grades.at[live])
     else:
         found = _in_force(inputs, run, live)
@@ -92,7 +92,7 @@ def _in_force(inputs: CreditInputs, run: Ints, live: Ints) -> Claims:
     top = _last_of_groups(run[order], grades.grader[order])
     starts = np.append(0, top[:-1] + 1)
     rows = order[top]
-    state = np.where(grades.kind[rows] == RETRACTION, RETRACTED, NOBODY)
+    state = np.where(grades.kind[rows] == RETRACTION, RETRACTED, NO_BIN)
     state[_ties(inputs, order, starts, top)] = CONFLICTING
     taken_back = grades.kind[order] == RETRACTION
     slot = np.minimum.reduceat(np.where(taken_back, grades.pos[order] + _BEHIND, grades.pos[order]), starts)
@@ -120,7 +120,7 @@ def places_of(inputs: CreditInputs, claims: Claims, reached: Mask) -> Ints:
     own = np.where(doubtful, claims.run + len(runs.of), claims.run)
     alone = 2 * len(runs.of) + np.arange(len(named))
     speaks_of = np.where(reached, runs.of[np.maximum(named, 0)], alone)
-    place = np.where((named < 0) | (claims.bin != NOBODY), own, speaks_of)
+    place = np.where((named < 0) | (claims.bin != NO_BIN), own, speaks_of)
     return np.where(claims.bin == ERASED_BIN, alone, place)
 
 
@@ -128,7 +128,7 @@ def units_of(inputs: CreditInputs, claims: Claims, place: Ints) -> tuple[Units, 
     """Return the units, and which claim each of them is.
 
     Of the graders of one place the one that the policy ranks first counts, unless it took its grade back;
-    two of one rank conflict, and a grader in conflict stands in the way of those behind it.
+    two of one rank conflict, and a grader in conflict blocks those of lower rank.
     """
     shared = np.zeros(len(place), np.bool_)
     everyone = np.arange(len(place))
@@ -154,12 +154,12 @@ def _ranked(inputs: CreditInputs, claims: Claims, at: Ints, places: int) -> tupl
     where = at[first]
     rivals = _lowest(grader[first], where, places) < -_lowest(-grader[first], where, places)
     several = np.bincount(where, minlength=places) > 1
-    alone = np.zeros(len(first), np.bool_)  # stands for all of its place, where only one is to count
+    alone = np.zeros(len(first), np.bool_)  # represents all of its place, where only one counts
     alone[np.unique(where, return_index=True)[1]] = True
     clash = rivals[where] & stands[first]
     bins, shared = claims.bin.copy(), np.zeros(len(at), np.bool_)
     bins[first[clash]] = CONFLICTING
-    shared[first] = several[where] & (bins[first] == NOBODY)
+    shared[first] = several[where] & (bins[first] == NO_BIN)
     return first[alone | ~(clash | ~stands[first])], bins, shared
 
 

@@ -25,7 +25,7 @@ BINS = (
 
 (CREDITED, UNMATCHED, EMPTY, AMBIGUOUS, CONFLICTING, RETRACTED, LATE_ONLY, UNMAPPED, IN_BALANCE, ERASED_BIN) = range(10)
 
-NOBODY = -1
+NO_BIN = -1
 
 _NEVER_LATE = np.iinfo(np.int64).min
 """Of an exposure of which only an upper bound is known."""
@@ -207,9 +207,9 @@ def retired_by(facts: Facts, through: int, left_out: Container[int] = ()) -> dic
 
 
 def _gone(facts: Facts, policy: Policy, runs: Runs, through: int) -> Mask:
-    """Say, by name, what belongs to a session that is left out: all names of its run, and their sanitised forms.
+    """Return, by name, what belongs to an excluded session: all names of its run, and their sanitised forms.
 
-    One more element than there are names, never gone, stands for the target of a grade that has none (-1).
+    The extra last element, never gone, is the target of a grade that has none (-1).
     """
     gone = np.zeros(len(facts.names) + 1, np.bool_)
     for session in policy.without_sessions:
@@ -318,7 +318,7 @@ def listed_arms(facts: Facts, shown: Shown, rows: Ints, canonical: Ints) -> tupl
 def _session_of(facts: Facts, name: Ints, through: int) -> Ints:
     """Return the names with each that was read from a sanitised form replaced by the one session it fits.
 
-    Where it fits several, or nothing but other sanitised forms, it stands for itself.
+    If it fits several, or only other sanitised forms, it is its own session.
     """
     alias = np.array(facts.names.alias, np.bool_)
     session = np.arange(len(alias), dtype=np.int64)

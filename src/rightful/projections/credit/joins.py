@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rightful.projections.credit.effective_grades import Units
-from rightful.projections.credit.inputs import AMBIGUOUS, NOBODY, UNMATCHED, CreditInputs, Shown
+from rightful.projections.credit.inputs import AMBIGUOUS, NO_BIN, UNMATCHED, CreditInputs, Shown
 from rightful.projections.facts.columns import Ints, Mask
 
 OWN, FOREIGN, UNVERIFIABLE = 0, 1, 2
@@ -35,8 +35,8 @@ class Targets(NamedTuple):
         low: Start of its range in `reach.order`.
         high: End of its range; equal to `low` where it reaches nothing.
         run: The run it reaches, or whose exposures are missing.
-        bin: AMBIGUOUS or UNMATCHED, or NOBODY where it reaches exposures.
-        unclear: The graded session itself cannot be told: several names fit, or its links disagree.
+        bin: AMBIGUOUS or UNMATCHED, or NO_BIN if it reaches exposures.
+        unclear: The graded session itself is unknown: several names fit, or its links disagree.
     """
 
     reach: Reach
@@ -62,7 +62,7 @@ class Sources(NamedTuple):
         low: Start of the range of the newest session's exposures in `order`.
         high: End of that range.
         name: The newest session's name, or -1.
-        bin: AMBIGUOUS where two have the same time, UNMATCHED where there is none, else NOBODY.
+        bin: AMBIGUOUS if two have the same time, UNMATCHED if there is none, else NO_BIN.
         kind: OWN, FOREIGN or UNVERIFIABLE.
     """
 
@@ -109,7 +109,7 @@ def bound_targets(inputs: CreditInputs, grade: Ints) -> Targets:
     high = np.where(aliased, low, high)
     unclear = np.where(explicit, inputs.runs.reused[wanted], inputs.runs.ambiguous[own])
     high = np.where(unclear, low, high)
-    bins = np.full(len(own), NOBODY, np.int64)
+    bins = np.full(len(own), NO_BIN, np.int64)
     bins[high == low] = UNMATCHED
     bins[unclear] = AMBIGUOUS
     targets = Targets(reach, low, high, run, bins, unclear)
@@ -127,7 +127,7 @@ def _resolve_aliases(inputs: CreditInputs, wanted: Ints, targets: Targets) -> No
         elif fitting:
             low, high = _range_of_name(targets.reach, inputs, np.array(fitting))
             if high[0] > low[0]:
-                targets.low[unit], targets.high[unit], targets.bin[unit] = low[0], high[0], NOBODY
+                targets.low[unit], targets.high[unit], targets.bin[unit] = low[0], high[0], NO_BIN
                 found = targets.reach.order[low[0]]
                 targets.run[unit] = inputs.runs.of[inputs.shown.session[found]]
 
@@ -147,15 +147,15 @@ def newest_sources(inputs: CreditInputs, units: Units, targets: Targets) -> Sour
     times = shown.at[rows]
     last = np.searchsorted(times, at, "right") - 1
     found = last >= 0
-    name = np.where(found, shown.session[rows[last]] if len(rows) else NOBODY, NOBODY)
-    bins = np.where(found, NOBODY, UNMATCHED)
+    name = np.where(found, shown.session[rows[last]] if len(rows) else NO_BIN, NO_BIN)
+    bins = np.where(found, NO_BIN, UNMATCHED)
     if len(rows):
         bins[found & _tied(shown, rows, times)[last]] = AMBIGUOUS
     order = np.argsort(shown.session, kind="stable")
     low, high = (np.searchsorted(shown.session[order], name, side) for side in ("left", "right"))
-    none = bins != NOBODY
+    none = bins != NO_BIN
     high = np.where(none, low, high)
-    return Sources(order, low, high, np.where(none, NOBODY, name), bins, _kinds(inputs, units, targets, name))
+    return Sources(order, low, high, np.where(none, NO_BIN, name), bins, _kinds(inputs, units, targets, name))
 
 
 def _timeline(inputs: CreditInputs) -> Ints:
@@ -170,7 +170,7 @@ def _timeline(inputs: CreditInputs) -> Ints:
 
 
 def _tied(shown: Shown, rows: Ints, times: Ints) -> Mask:
-    """Say, for each row of the timeline, whether two sessions share its time."""
+    """Return, for each row of the timeline, whether two sessions share its time."""
     name = shown.session[rows]
     group = np.cumsum(np.append(0, times[1:] != times[:-1]))
     starts = np.append(0, np.flatnonzero(times[1:] != times[:-1]) + 1)
@@ -180,7 +180,7 @@ def _tied(shown: Shown, rows: Ints, times: Ints) -> Mask:
 
 
 def _kinds(inputs: CreditInputs, units: Units, targets: Targets, source: Ints) -> Ints:
-    """Say whether a source is the unit's own run, another run, or cannot be told.
+    """Return the kind of each source: own run, another run, or unverifiable.
 
     A session of a namespace to which the graded run has no link may be the same run under
     another name: that is unverifiable, not foreign.
@@ -190,7 +190,7 @@ def _kinds(inputs: CreditInputs, units: Units, targets: Targets, source: Ints) -
     own = (run == units.run) | (run == targets.run)
     told = is_distinguishable(inputs, units, targets, inputs.facts.names.spaces()[paid])
     kind = np.where(own, OWN, np.where(told, FOREIGN, UNVERIFIABLE))
-    return np.where(source < 0, NOBODY, kind)
+    return np.where(source < 0, NO_BIN, kind)
 
 
 def is_distinguishable(inputs: CreditInputs, units: Units, targets: Targets, space: Ints) -> Mask:

@@ -9,10 +9,10 @@ from rightful.projections.facts.facts import Facts
 
 
 def same_run(facts: Facts, session: str, other: str) -> bool | None:
-    """Say whether links join two names into one run.
+    """Return whether links join two names into one run.
 
     Returns:
-        True if they do; False if they join the second one into a run that the first is no part of;
+        True if they do; False if they join the second one into a run without the first;
         None where the links do not say so: a name is unknown, in no link, or ambiguous.
     """
     if session == other:

@@ -1,7 +1,7 @@
 """Runs: which session names the links join, for any prefix of the log.
 
 A run is a connected component of links with exactly one name that is never the `other` of a
-link; that name stands for the run. Everything else is ambiguous and credits nobody.
+link; that is the own name of the run. Everything else is ambiguous and credits no arm.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Runs(NamedTuple):
     """Which run each name belongs to.
 
     Attributes:
-        of: For each name, the number of the name that stands for its run.
+        of: For each name, the number of the own name of its run.
         ambiguous: For each name, whether its links do not say which run it belongs to.
         reused: For each name, whether two runs started under it, or a row of it claims another session's transcript:
-            nobody can tell whose it is.
+            its run is not known.
     """
 
     of: Column
@@ -44,7 +44,7 @@ class Runs(NamedTuple):
     reused: Mask
 
     def is_linked(self) -> Mask:
-        """Say which names share their run with another name."""
+        """Return which names share their run with another name."""
         shared: Mask = self.of != np.arange(len(self.of))
         shared[self.of[shared]] = True
         return shared
@@ -61,7 +61,7 @@ class Links(NamedTuple):
 def quarantined(facts: Facts, through: int) -> Quarantined:
     """Return which rows up to a position stand in conflict, and which were withdrawn.
 
-    An id in conflict pays nobody until withdrawals leave exactly one of its rows; so the order
+    An id in conflict pays no arm until withdrawals leave exactly one of its rows; so the order
     of arrival decides nothing. An event of any other id is withdrawn by its own producer alone.
     """
     unusable: list[int] = []

@@ -18,7 +18,7 @@ from rightful.policies import ArmDecay, Policy, SessionDecay
 from rightful.projections.arithmetic.sums import Sums, sums_of
 from rightful.projections.credit.bins_and_credits import Settlement, pay
 from rightful.projections.credit.effective_grades import Claims, Units, claims_of, places_of, units_of
-from rightful.projections.credit.inputs import BINS, NOBODY, CreditInputs, credit_inputs
+from rightful.projections.credit.inputs import BINS, NO_BIN, CreditInputs, credit_inputs
 from rightful.projections.credit.joins import Sources, Targets, bound_targets, newest_sources
 from rightful.projections.credit.runs import Runs, quarantined, runs_of
 from rightful.projections.facts.columns import Ints, Mask
@@ -29,7 +29,7 @@ BLOCK_ROWS = 1 << 17
 
 
 class Settled(NamedTuple):
-    """A settlement and what it was made from, for who explains it.
+    """A settlement and its inputs, for explanations.
 
     Attributes:
         inputs: The exposures and grades that were looked at.
@@ -73,7 +73,7 @@ def settled(
     inputs = credit_inputs(facts, policy, through, names, runs)
     claims = claims_of(inputs)
     every = bound_targets(inputs, claims.grade)
-    place = places_of(inputs, claims, every.bin == NOBODY)
+    place = places_of(inputs, claims, every.bin == NO_BIN)
     units, kept = units_of(inputs, claims, place)
     targets = every.of(kept)
     sources = None if policy.join == "bound" else newest_sources(inputs, units, targets)
@@ -81,7 +81,7 @@ def settled(
 
 
 def adds_up(policy: Policy) -> bool:
-    """Say whether a policy's answer is the sum of its answers for disjoint closed sets of names."""
+    """Return whether a policy's answer is the sum of its answers for disjoint closed sets of names."""
     ordered = isinstance(policy.decay, SessionDecay | ArmDecay) or policy.arithmetic == "sequential"
     return policy.join == "bound" and not ordered
 

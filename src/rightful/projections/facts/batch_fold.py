@@ -40,7 +40,7 @@ class Batch(NamedTuple):
 
 
 def is_plain(page: Page) -> bool:
-    """Say whether rows can be folded type by type."""
+    """Return whether rows can be folded type by type."""
     forms = {(envelope.type, envelope.schema, envelope.v, envelope.outcome) for envelope in page.envelopes}
     return all(
         outcome in _APPENDED and v == VERSION and schema == SCHEMAS.get(kind) for kind, schema, v, outcome in forms

@@ -1,8 +1,8 @@
-"""Growing tables of numpy columns: what a fold keeps of millions of rows.
+"""Growing tables of numpy columns for the facts of millions of rows.
 
-A Python object a row would cost hundreds of bytes; a column costs its item size. A row is packed
-into a byte buffer as it comes, which is the fastest way in, and the buffer becomes columns when
-somebody reads.
+A Python object per row would cost hundreds of bytes; a column costs its item size. Each row is packed
+into a byte buffer, which is the fastest way to append, and the buffer becomes columns on the first
+read.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Table:
         return self._columns[name][: self._size]
 
     def load(self, columns: Mapping[str, Column]) -> None:
-        """Take stored columns in place of what is here."""
+        """Replace the columns by stored ones."""
         self._columns = {name: np.array(columns[name], self._row[name]) for name in self.names}
         self._pending = bytearray()
         self._size = self._rows = len(self._columns[self.names[0]])

@@ -52,10 +52,10 @@ COUNTED = frozenset(
         "interaction.answered",
     }
 )
-"""The types that make a transcript: of one without an index nobody can say whether it is all there."""
+"""The types that make a transcript: without an index its completeness is unknown."""
 
 HISTORY = frozenset({"history.appended", "history.forked"})
-"""The types by which a session has a history of its own. Nobody counts what should be in one."""
+"""The types by which a session has a history of its own. A history has no expected count."""
 
 _OVERWRITTEN = (
     "its records come from a store that overwrites: earlier snapshots are unknown, and their order is that of the last "
@@ -90,7 +90,7 @@ class Completeness(Struct, frozen=True):
 
     Attributes:
         state: `complete`, `incomplete` or `unknown`; of several producers the worst counts.
-        holes: What it lacks, turn by turn as they stand in the log.
+        holes: What it lacks, turn by turn in log order.
         why: Why it is unknown; None otherwise.
         late: The positions of the rows that came after their turn was closed.
     """
@@ -138,7 +138,7 @@ def require_complete(session: str, found: Completeness) -> None:
         found: What is known of it.
 
     Raises:
-        IncompleteTranscriptError: It is incomplete, or nobody can say.
+        IncompleteTranscriptError: It is incomplete, or its completeness is unknown.
     """
     if found.state != "complete":
         what = tuple(words(hole) for hole in found.holes) or (found.why or "",)
@@ -177,7 +177,7 @@ class _Told:
         self._has_turnless = False
 
     def take(self, row: Stored) -> None:
-        """Take a row."""
+        """Add a row."""
         envelope = row.envelope
         kind, turn = envelope.type, envelope.turn
         if turn is None:
@@ -192,7 +192,7 @@ class _Told:
             turn.settle(withdrawn)
 
     def has_transcript(self) -> bool:
-        """Say whether anything of what it told belongs to a transcript."""
+        """Return whether any of its rows belongs to a transcript."""
         return self._has_turnless or any(turn.is_transcript for turn in self._turns.values())
 
     def judged(self) -> Completeness:
@@ -336,12 +336,12 @@ def end_of(row: Stored) -> End:
 
 
 def is_first(row: Stored) -> bool:
-    """Say whether a row is the first of its id, or the first of it in another turn: its states count once."""
+    """Return whether a row is the first of its id, or the first of it in another turn: its states count once."""
     return row.envelope.revision == 1 or row.envelope.outcome == "reemitted"
 
 
 def overwrites(row: Stored) -> bool:
-    """Say whether a `data.recorded` says that its producer's source overwrites records.
+    """Return whether a `data.recorded` says that its producer's source overwrites records.
 
     Raises:
         UpgradeError: A newer program wrote it.

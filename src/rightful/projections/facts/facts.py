@@ -50,7 +50,7 @@ class Numbering:
         return number
 
     def load(self, values: list[Any]) -> None:
-        """Take stored values in place of what is here."""
+        """Replace the values by stored ones."""
         self.values = values
         self._numbers = {value: number for number, value in enumerate(values)}
 
@@ -201,7 +201,7 @@ class Facts:
         self.all_touched = False
 
     def load_clock(self, blocks: bytes, watermark: int) -> None:
-        """Take a stored clock in place of what is here."""
+        """Replace the clock by a stored one."""
         self.watermark = watermark
         self.clock = array("q", blocks)
         self._block_end = len(self.clock) * CLOCK_ROWS
@@ -283,7 +283,7 @@ class Facts:
             self.corrected.append(Corrected(position, name, grader, seq))
 
     def retraction(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
-        """A grade taken back."""
+        """Add a retraction."""
         if body is None:
             self.mention(envelope, body, position)
             return
@@ -371,7 +371,7 @@ class Facts:
         What a rollback puts back is a tool's own again, or ours because it was published before; and
         a posterior can come out as the very bytes that a balance was opened of. The event says both,
         so that the order of arrival decides nothing. It names the balances too that it retires, as
-        long as it is not taken back.
+        long as it is not rolled back.
         """
         if body is None:
             return
@@ -396,7 +396,7 @@ class Facts:
             self.withdrawn.setdefault(of, []).append((position, body.revision, envelope.id, envelope.producer))
 
     def meet(self, envelope: Envelope, position: int) -> None:
-        """Note a row that attribution reads, or one that says it again, of an id that a withdrawal names."""
+        """Record a row that attribution reads, or a repeat of it, of an id that a withdrawal names."""
         if envelope.outcome in ACCEPTED:
             self.named.setdefault(envelope.id, {})[envelope.revision] = position, envelope.producer
 
@@ -434,7 +434,7 @@ class Facts:
         rows[envelope.revision] = position
 
     def tick(self, at_us: int, position: int) -> None:
-        """Take note that a row is folded, and keep the largest event time of each block of positions."""
+        """Record that a row is folded, and the largest event time of each block of positions."""
         self.watermark = position
         if position > self._block_end:
             self._block_end += CLOCK_ROWS

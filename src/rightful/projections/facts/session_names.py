@@ -18,7 +18,7 @@ from rightful.projections.facts.columns import Column, Ints, Mask
 from rightful.projections.facts.text_table import Texts
 
 NOT_MENTIONED = 2**32 - 1
-"""The `first` of a name that is only ever named as somebody's `exposure_session`."""
+"""The `first` of a name that occurs only as the `exposure_session` of a grade."""
 
 NO_TIME = 2**63 - 1
 """The `started_us` of a name whose start is not known."""
@@ -271,7 +271,7 @@ class Names:
                     yield other
 
     def may_fit(self, numbers: Ints) -> Mask:
-        """Say which names share a coarse form with another one; the others fit nobody."""
+        """Return which names share a coarse form with another one; the others fit no name."""
         if len(numbers) < _FEW_NAMES:
             return np.ones(len(numbers), np.bool_)
         self._sort(0)

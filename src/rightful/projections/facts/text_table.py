@@ -1,6 +1,6 @@
 """Many texts by number, compactly: one blob, and a hash table of numbers.
 
-A dict of a million names costs some 180 bytes a name beside its characters: the string's head,
+A dict of a million names costs about 180 bytes per name besides its characters: the string's head,
 the number's own object, the dict's slot. Here it is about 20. The newest names stand in a small
 dict too, since most rows name a session that was named a moment ago.
 """

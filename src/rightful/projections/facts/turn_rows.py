@@ -29,8 +29,8 @@ from rightful.projections.facts.completeness import (
     ranges,
 )
 
-SEEN, BESIDE, LOOSE, END, DROPPED, PREVIOUS, TURNLESS, OVERWRITTEN, WITHDRAWN, FILLED = range(10)
-"""What a row says of its turn: indexes of its transcript that came, or of what is no part of one; how many came
+SEEN, OUTSIDE_TRANSCRIPT, LOOSE, END, DROPPED, PREVIOUS, TURNLESS, OVERWRITTEN, WITHDRAWN, FILLED = range(10)
+"""What a row says of its turn: indexes of its transcript that came, or of other rows; how many came
 without an index; how it ended; that some were dropped; that another turn names it as the one before; and, of a
 session, that something has no turn, that it comes from a store that overwrites, or that a row of it was withdrawn.
 An end that was withdrawn only fills its index: no row says that, it is found when the states are."""
@@ -76,7 +76,7 @@ def collect(turns: Table, page: Page, name: Callable[[str], int], producer: Call
 
 
 def concerns(page: Page, kinds: Collection[str] | None = None) -> bool:
-    """Say whether a page may say anything of turns.
+    """Return whether a page may say anything of turns.
 
     Args:
         page: The rows.
@@ -102,7 +102,7 @@ class _Group:
         self._previous: set[tuple[str, int]] = set()
 
     def take(self, row: Stored) -> None:
-        """Take a row."""
+        """Add a row."""
         position, envelope, _ = row
         kind, index = envelope.type, envelope.index
         if kind == WITHDRAWAL:
@@ -152,7 +152,7 @@ class _Group:
 
     def write(self, turns: Table, name: int, producer: int, turn: int) -> None:
         """Add its rows to the table."""
-        for kind, seen in ((SEEN, self.seen), (BESIDE, self._beside)):
+        for kind, seen in ((SEEN, self.seen), (OUTSIDE_TRANSCRIPT, self._beside)):
             for first, last in ranges(sorted(seen)):
                 pos = max(seen[index] for index in range(first, last + 1))
                 turns.append(name, producer, turn, kind, first, last, pos, 0)
@@ -207,7 +207,7 @@ def _withdrawn(turns: Table) -> frozenset[tuple[int, int]]:
 
 
 def _note(worst: dict[int, int], at: tuple[int, int] | None, turns: dict[int, _Turn]) -> None:
-    """Keep what one producer's turns say of a name, if it is worse than what the others' do."""
+    """Keep the state of one producer's turns for a name, if it is worse than that of the others."""
     if at is None:
         return
     outside = turns.pop(_NONE, None)
@@ -242,7 +242,7 @@ class _Turn:
     def add(self, kind: int, first: int, last: int, pos: int) -> None:
         """Add a row."""
         match kind:
-            case 0 | 1:  # SEEN, BESIDE
+            case 0 | 1:  # SEEN, OUTSIDE_TRANSCRIPT
                 self._is_transcript = self._is_transcript or kind == SEEN
                 self._is_beside = True
                 self._spans.append(_Span(first, last, pos))
@@ -272,7 +272,7 @@ class _Turn:
             self._counts.append(count)
 
     def judged(self, *, is_overwritten: bool) -> State | None:
-        """Return its state; None for one that is no turn of a transcript."""
+        """Return its state; None if it is not a turn of a transcript."""
         if not self._is_transcript:
             return "incomplete" if self._is_named and not self._is_beside else None
         missing_count = self._missing_count()

@@ -14,8 +14,8 @@ class Compaction(Struct, kw_only=True):
 
     Attributes:
         position: Where its event stands.
-        covered: The ids of the items that gave way.
-        put: The ids of the items that stand for them.
+        covered: The ids of the replaced items.
+        put: The ids of the items that replace them.
         after: The position of the token under which it was done.
         mode: How it was done, in the producer's word.
         response_id: The provider's response that it was made from.
@@ -38,7 +38,7 @@ class Chronicle:
 
     Attributes:
         items: All of it, in the order of the log.
-        summaries: The ids of those that stand for others.
+        summaries: The ids of items that replace others.
         fates: What became of those that are not shown: how they went, and at which position.
         compactions: All compactions, in the order of the log.
     """
@@ -50,11 +50,11 @@ class Chronicle:
         self.compactions: list[Compaction] = []
 
     def add(self, items: Iterable[Item]) -> None:
-        """Tell of items."""
+        """Add items."""
         self.items.update((item.id, item) for item in items)
 
     def sum_up(self, item: Item) -> None:
-        """Tell of an item that it stands for what was compacted last, if nothing else does.
+        """Record an item as the summary of the last compaction, if it has none.
 
         Some tools write the summary as a message right behind the compaction, which has no items then.
         """
@@ -63,11 +63,11 @@ class Chronicle:
             self.summaries.add(item.id)
 
     def name_summary(self, compaction: Compaction, summary: ItemKey) -> None:
-        """Note the item that stands for what a compaction covered, if it came before the compaction."""
+        """Record the summary of a compaction that came before the compaction."""
         if summary in self.items and summary not in compaction.put:
             compaction.put.append(summary)
             self.summaries.add(summary)
 
     def end(self, items: Iterable[Item], fate: str, position: int) -> None:
-        """Tell that items went."""
+        """Record that items ended."""
         self.fates.update((item.id, (fate, position)) for item in items)

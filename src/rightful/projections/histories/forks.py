@@ -1,4 +1,4 @@
-"""Which history another one was begun with. Its items are no entries of that one, but its compactions name them."""
+"""The history that a fork started from: its items are not entries of the fork, but its compactions name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transcript tells as items of a history, for sessions in which nobody appended any."""
+"""Items of a history made from a transcript, for sessions without appended items."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_SHOWN = "ui_only"
 """What gptme says of messages that the model is not sent; those that are only hidden from a terminal it is."""
 
 _SUMMARY = "summary"
-"""What an importer says of a message that stands for what the tool compacted."""
+"""The mark of an importer on a message that replaces what the tool compacted."""
 
 _CALLS, _RESULTS = "tool_call.snapshotted", "tool_result.snapshotted"
 
@@ -31,7 +31,7 @@ class Telling:
     message. What such a call says is shown once, in the text, and its result as the message that it was.
 
     Attributes:
-        told: The events that were told.
+        told: The events that became items.
         is_summary: Whether the last of them sums up what the tool compacted right before, as Claude Code tells it.
     """
 

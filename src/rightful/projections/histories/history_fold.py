@@ -32,7 +32,7 @@ class Shown(Struct, frozen=True):
     Attributes:
         settled: Of each event of which a revision was withdrawn, the revisions that still say something.
         forked_at: The position of the fork that the history begins with; 0 if there is none.
-        is_appended: Items were appended in this session, so what its transcript tells is no item.
+        is_appended: Items were appended in this session, so its transcript adds no items.
         without: What is to count as never done; None for nothing.
         placed: The ids of the events that have the place of a withdrawn event, by the id of that.
     """
@@ -44,7 +44,7 @@ class Shown(Struct, frozen=True):
     placed: dict[str, tuple[str, ...]] = {}
 
     def counts(self, row: Stored) -> bool:
-        """Whether what a row says counts: of what is told the newest, of what was done the first, once."""
+        """Whether a row counts: the newest revision of a recorded message, the first of a change."""
         envelope = row.envelope
         live = self.settled.get(envelope.id) if self.settled else None
         if envelope.type in TOLD:
@@ -72,12 +72,12 @@ class Fold:
         view: What it shows, in order.
         owed: The response id of a compaction that is owed (empty if it has none); None if none is.
         changed_at: The position of the last change after which a token is stale; 0 if there was none.
-        telling: Makes items of what a transcript tells, where nobody appended any.
+        telling: Makes items from a transcript, if none were appended.
         runs: The highest ordinal of each run that appended.
         compactions: Per run, the ids of the items that each of its compactions left, by its ordinal (None in rows of
             before it was noted).
         ignored: Events that could not be followed: the position and why.
-        chronicle: Everything it ever held; None where nobody asked.
+        chronicle: Every item it ever had; None if not requested.
 
     Args:
         shown: Which rows count.
@@ -230,7 +230,7 @@ class Fold:
         self._note(self.view.replace(said.items, [], Change(row.position, "popped")))
 
     def _note(self, taken: Taken) -> None:
-        """Note in the records what a change did."""
+        """Record the effect of a change."""
         change, put = taken.change, taken.put
         gone = [item for item in taken.gone if not item.is_ghost]
         if change.record is not None:
@@ -266,7 +266,7 @@ class Fold:
         self.owed = (said.response_id if said is not None else None) or ""
 
     def _tell(self, row: Stored) -> None:
-        """Take what a transcript tells as an item; a later revision says it anew at its place."""
+        """Add an item from a transcript; a later revision replaces it in place."""
         id_ = row.envelope.id
         is_known = id_ in self.telling.told
         item = self.telling.item(row)

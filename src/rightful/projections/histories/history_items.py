@@ -17,7 +17,7 @@ Pair = tuple[str, str]
 """What joins a call and its outputs, or a request and its answer: which of the two it is, and their own id."""
 
 ERASED = -1
-"""The place of the one ghost that stands for all items of an event whose payload was erased."""
+"""The place of the one ghost that represents all items of an event with an erased payload."""
 
 _CALLS, _ANSWERS = ("_call", "program"), ("_output", "_call_result")
 """How the types end of what calls, and of what answers it; only what has a call id belongs to another one."""

@@ -16,7 +16,7 @@ from rightful.projections.histories.chronicle import Compaction
 from rightful.projections.histories.history_items import ERASED, Item, ItemKey, Pair, ends
 
 ITEM_BYTES = 500
-"""What one item takes in memory beside its JSON; bytes, about."""
+"""Approximate memory of one item besides its JSON; bytes."""
 
 BOUNDARY, SUMMARY = "boundary", "summary"
 """Where a compaction names in `extra` its boundary in the tool's file, and the item that sums up what it covers."""
@@ -31,7 +31,7 @@ class Change(NamedTuple):
         record: The compaction, if a chronicle is kept of it.
         after: The position at which an open range ends, and behind which an output that covers nothing is put;
             None for the end of the view.
-        summary: The item that a tool tells by itself and that stands for what is covered.
+        summary: The item of a tool that replaces what is covered.
     """
 
     position: int
@@ -148,7 +148,7 @@ class View:
         Args:
             item: The item.
             until: Only what stood at that position counts.
-            later: How many calls of its pair stand behind that position.
+            later: How many calls of its pair follow that position.
         """
         if item.answers is None or self._open.get(item.answers) != later:
             return False
@@ -172,7 +172,7 @@ class View:
         return [self.replace(late.covers, late.put, late.change) for late in self._waiting(id_)]
 
     def renew(self, item: Item) -> None:
-        """Let an item say something else at its place, if it stands in the view."""
+        """Replace an item in place, if it is in the view."""
         at = self._places.get(item.id)
         if at is None:
             return
@@ -181,7 +181,7 @@ class View:
         self._come(self.items[at])
 
     def clear(self) -> list[Item]:
-        """Take all out."""
+        """Remove all items."""
         gone = self.items
         for item in gone:
             self._go(item)
@@ -196,7 +196,7 @@ class View:
         for late in self._late.pop(id_, ()):
             if late.covers:
                 yield structs.replace(late)
-                late.covers, late.put = [], []  # it may wait for other events too, and waits anew for those
+                late.covers, late.put = [], []  # it may wait for other events too, which it registers again
 
     def begin(self) -> None:
         """Go on as the view of another session's history: nothing of this one is awaited any more."""
@@ -260,7 +260,7 @@ class View:
         return places, unknown
 
     def _summed_up(self, places: set[int], put: list[Item], summary: ItemKey) -> list[Item]:
-        """Take items out whose summary is an item of its own, which is put before all that is kept once it is known."""
+        """Remove items whose summary is an item of its own, which goes before all remaining items once it is known."""
         known = self._places.get(summary)
         if known is not None and known not in places:
             own = self.items[known]

@@ -6,18 +6,18 @@
   marked on the entry that they contradict.
 - **Which result.** See `calls`: of its own turn, or of another where that has no answer. A placeholder never
   covers a real one.
-- **How often.** Once: the same call or answer told again under another turn, id or producer; one end a turn;
+- **How often.** Once: the same call or answer recorded again under another turn, id or producer; one end a turn;
   one message at one index.
-- **Whose.** Several producers may tell of one session: a call id of one name is one call. It stands where the
-  producer tells it that tells messages too, with the result of that one.
-- **Histories.** Items of `history.appended` are told if their producer is the only one that tells messages, or
-  tells them by events of its own too, or if a run appended them as it went, behind what another's batches say. Of
-  another only what has an id is told, and only if it shares one; the rest is counted in `left_out`.
+- **Whose.** Several producers may record one session: a call id of one name is one call. Its place and its result
+  are those of the producer whose messages are shown.
+- **Histories.** Items of `history.appended` are shown if their producer is the only one with messages, or
+  also records them as events, or if a run appended them as it went, after the batches of another producer. Items of
+  other producers are shown only if they have an id and share one; the rest is counted in `left_out`.
 - **Usage.** See `usage`.
 
-A compaction, an undo or a clearing is an entry where it happened, and hides nothing: what the model saw next
-is the history's matter. What it covers is said on it (see `covering`), and what was taken back is marked. So is
-what came after its turn was closed, was erased or withdrawn, and the place where something is missing.
+A compaction, an undo or a clearing is an entry where it happened, and hides nothing: the history shows what the
+model saw next. The entry names what it covers (see `covered_entries`), and retracted entries are marked. Marks
+also show entries that came after their turn was closed, erased or withdrawn entries, and the places of holes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rightful.projections.transcripts.covered_entries import Covering
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
 from rightful.projections.transcripts.entry_parts import Part, parts_of
 from rightful.projections.transcripts.holes import put_holes
-from rightful.projections.transcripts.session_annotations import put_beside
+from rightful.projections.transcripts.session_annotations import add_annotations
 from rightful.projections.transcripts.session_facts import Gathered
 from rightful.projections.transcripts.source_choice import Sources
 from rightful.projections.transcripts.tool_calls import calls_of, withdrawn_calls
@@ -51,7 +51,7 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
         others: Gives the rows of the session whose history it was begun with, for what its compactions cover.
 
     Raises:
-        UpgradeError: A row is of a newer type or version. Upgrade and ask again.
+        UpgradeError: A row is of a newer type or version. Upgrade and try again.
     """
     gathered = Gathered(keeps=revisions)
     found = completeness_of(_through(gathered, rows))
@@ -75,8 +75,8 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
         is_overwritten=gathered.is_overwritten,
     )
     stretched = {group.part.fact.producer for group in groups if stretch_of(group.part) is not None}
-    put_beside(transcript, gathered.said_beside(), stretched)
-    if gathered.beside or transcript.entries:
+    add_annotations(transcript, gathered.annotating_rows(), stretched)
+    if gathered.annotations or transcript.entries:
         transcript.names = [session]
     return transcript
 

@@ -6,13 +6,13 @@ the content blocks of one of the assistant's. They differ (read in Agenta's `rec
 
 | | runner | API |
 |---|---|---|
-| an empty message of a user | kept | passed over |
+| an empty message of a user | kept | skipped |
 | a turn of the assistant that is all text | one string | blocks |
-| an error | a text block `[error: …]` | passed over |
+| an error | a text block `[error: …]` | skipped |
 | a result with text and data | the text | the data |
 
 Both read what this transcript tells, so nothing is doubled that was recorded twice. What came late, what was
-withdrawn, and messages of a system are no part of it.
+withdrawn, and system messages are not part of it.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from rightful.projections.transcripts.tool_calls import Call, named_call, place_
 from rightful.projections.transcripts.usage_totals import Used
 
 NO_AGENTS = frozenset({"user", "system", "developer"})
-"""The roles whose words a batch may hold beside an agent's."""
+"""The roles whose messages a batch may contain besides an agent's."""
 
 _MARKS = ("hidden", "meta", "summary")
 _CALL_NAMES = frozenset({"toolCallId", "toolCall"})
@@ -30,7 +30,7 @@ class Telling:
     """Makes the entries of one session.
 
     Args:
-        tells_messages: Says whether a producer tells messages.
+        tells_messages: Returns whether the messages of a producer are shown.
         late: The positions of rows that came when their turn was closed.
         rows: Tell every row of an entry too.
     """
@@ -164,7 +164,7 @@ class Telling:
 
 
 def _is_whole(part: Part) -> bool:
-    """Say whether a part is all that its fact says, and no item of a batch, nor what a batch used."""
+    """Return whether a part is its whole fact, and not an item or the usage of a batch."""
     return part.ordinal is None and (part.kind != "usage" or part.fact.kind == "usage")
 
 
@@ -173,7 +173,7 @@ def _parts(call: Call) -> list[Part]:
 
 
 def _summary(fact: Fact) -> str | UnsetType:
-    """Return in which words the tool sums up what it compacted, where it says so beside the items."""
+    """Return the tool's own summary of a compaction, if it is recorded besides the items."""
     text = (_extra(fact) or {}).get("message")
     return text if isinstance(text, str) and text else UNSET
 
@@ -183,7 +183,7 @@ def _or_unset(value: Any) -> Any:  # noqa: ANN401 - a field of any type
 
 
 def _put_covers(entry: Entry, part: Part) -> None:
-    """Say of a compaction or an undo what it names, and of a compaction what stands for that."""
+    """Set the items that a compaction or an undo names, and those that replace them."""
     fields, is_compaction = part.said, part.kind == "history_compacted"
     covers = fields.get("covers" if is_compaction else "items", UNSET)
     entry.covers = UNSET if covers is UNSET else msgspec.to_builtins(covers)
@@ -225,11 +225,10 @@ def _row(row: Stored) -> Row:
 
 
 def _once(parts: Iterable[Part], calls: list[Call]) -> list[list[Part]]:
-    """Return parts that say one thing together, in order of the first of each.
+    """Return groups of parts with the same content, in order of the first of each.
 
-    A turn ends once, and a history is compacted once at each `boundary`. The same request, and the same answer,
-    is one however often it is told; so is what one producer says twice at one index of one turn, and a history's
-    item of one id.
+    A turn ends once, and a history is compacted once at each `boundary`. Repeats of one request or
+    answer are one group; so are two parts of one producer at one index of one turn, and a history's items of one id.
     """
     named = _Named(calls)
     found: list[list[Part]] = []
@@ -291,7 +290,7 @@ def _extra(fact: Fact) -> dict[str, Any] | None:
 
 
 def _unnamed(payload: object) -> object:
-    """Return a payload without the call id in it, which a resume raises anew."""
+    """Return a payload without its call id, since a resume uses a new one."""
     if not isinstance(payload, Mapping):
         return payload
     return {name: value for name, value in payload.items() if name not in _CALL_NAMES}

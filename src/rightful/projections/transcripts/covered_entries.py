@@ -1,4 +1,4 @@
-"""Which entries a compaction covers, and which an undo took back.
+"""The entries that a compaction covers, and those that an undo retracted.
 
 Both name items of the history by their ids and by ranges. Only the view of the history decides what they mean
 (`rightful.projections.histories.history_view`). Here it is folded once more, from the facts of a transcript and
@@ -50,7 +50,7 @@ class Covering:
         return [item.id for item in self._view.items]
 
     def _take_all(self, facts: Iterable[Fact]) -> None:
-        """Take the facts of one session."""
+        """Add the facts of one session."""
         known = sorted(facts, key=lambda fact: fact.place)
         is_appended = any(fact.kind == "history_appended" and not fact.withdrawn for fact in known)
         for fact in known:
@@ -93,7 +93,7 @@ class Covering:
             self._popped.update(gone)
 
     def put(self, told: list[tuple[Entry, list[Part]]]) -> None:
-        """Say on entries what they cover, and mark what was taken back.
+        """Set on entries what they cover, and mark retracted entries.
 
         Args:
             told: All entries in order, each with the parts that told it.
@@ -111,7 +111,7 @@ class Covering:
                 self._resolve(entry, parts, places, entries)
 
     def _mark(self, entry: Entry, parts: list[Part]) -> None:
-        """Mark what was taken back, unless who said it has said it again."""
+        """Mark a retracted entry, unless its producer recorded it again."""
         if entry.kind == "history_compacted":
             return
         whose = {part.fact.producer for part in parts if self._popped.intersection(_items(part))}
@@ -146,7 +146,7 @@ def _appended(fact: Fact) -> list[Item]:
 
 
 def _place(entry: Entry) -> int | None:
-    """Return the place of an entry in its batch; None of one that is no item of a batch."""
+    """Return the place of an entry in its batch; None if it is not an item of a batch."""
     return None if entry.item is UNSET else entry.item[1]
 
 

@@ -50,7 +50,7 @@ class Entry(Struct, kw_only=True):
         id: The event id of what told it first; of what is an item of the history by itself, that is `[id, 0]`.
         role: Of a message: `user`, `assistant` …
         text: What was said; of a list of parts the text parts, joined by newlines.
-        content: The parts, where the content is no text.
+        content: The parts, if the content is not a text.
         call: The call's own id.
         calls: All its ids, where a resume raised it again under another one.
         name: The tool; what a `data` is.
@@ -72,17 +72,17 @@ class Entry(Struct, kw_only=True):
         dropped_count: How many it says it lost.
         previous: The turn before it.
         mode: How a history was compacted, in the tool's word.
-        covers: The items that were compacted or taken back.
+        covers: The items that were compacted or retracted.
         covered: The entries that those are: ranges of positions, both ends in it, as items follow each other here.
         unresolved: How many of `covers` name what is not there, or not told.
-        covered_places: The places of both ends of each of them in their batches; None of what is no item of one.
-        elsewhere: How many of `covers` stand in the history that this one was begun with.
-        items: What stands for them.
+        covered_places: The places of both ends of each of them in their batches; None for an entry outside of a batch.
+        elsewhere: How many of `covers` are in the history that this one started from.
+        items: The items that replace them.
         reason: Why a compaction that was due could not be done.
         agent: Which agent of a run spoke.
         response_id: The provider's response that it came with, or was compacted from, or at which a compaction was due.
         turn: The turn it belongs to.
-        position: Where it was first told; of several tellings the order is that of who tells the messages too.
+        position: Its first position; with several producers, that of the producer whose messages are shown.
         result_position: Where the result that is shown was first told.
         result_id: The event id of that result.
         revisions: How many rows told it.
@@ -91,17 +91,17 @@ class Entry(Struct, kw_only=True):
         at_basis: `file` when that is a file's time, an upper bound.
         producer: Who told it first.
         session: Whose entry it is, where a transcript is of several names.
-        extra: What its producer says beside.
-        result_extra: What it says beside the result.
+        extra: Metadata of its producer.
+        result_extra: Metadata of the result.
         hidden: The tool did not show it, or it was withdrawn.
-        meta: The tool wrote it, nobody said it.
+        meta: The tool wrote it; it is not a message of a user or an agent.
         summary: It sums up what came before.
         late: It came after its turn was closed.
         result_late: Its result did.
         erased: Its content was erased.
         result_erased: Its result was erased.
         withdrawn: Every row of it was withdrawn.
-        taken_back: It was taken back later: the model does not see it any more.
+        taken_back: It was retracted later: the model no longer sees it.
         holes_before: What is missing right before it, in its turn.
         holes_behind: What is missing right behind it, at the end of its turn.
         conflicts: Rows in quarantine that contradict it.
@@ -207,7 +207,7 @@ class Started(Struct, kw_only=True):
         model: The model.
         cwd: The working folder.
         work_item: What it was started for.
-        extra: What the tool says beside, such as which session it resumes.
+        extra: Metadata of the tool, such as which session it resumes.
     """
 
     at_us: int
@@ -252,8 +252,8 @@ class Transcript(Struct, kw_only=True):
 
     Attributes:
         session: Whose.
-        names: The names whose rows are told: its own, or where nothing was said under it those that links join to it.
-        ambiguous: Why no other name's rows are told, where links join several and do not say which run it is.
+        names: The names whose rows are shown: its own, or if it has no entries those that links join to it.
+        ambiguous: Why no other name's rows are shown, if links join several names and the run is not known.
         completeness: `complete`, `incomplete` or `unknown`.
         why: Why that is unknown; None otherwise.
         holes: What is missing, and what came late.

@@ -71,7 +71,7 @@ class Part:
 
 
 def parts_of(facts: Iterable[Fact]) -> list[Part]:
-    """Return what facts say, in their order; a batch of a history's items is told item by item."""
+    """Return what facts say, in their order; a batch of a history's items is split into items."""
     found: list[Part] = []
     for fact in facts:
         if fact.kind == "history_appended" and fact.body is not None:
@@ -92,7 +92,7 @@ def parts_of(facts: Iterable[Fact]) -> list[Part]:
 
 
 def _used(fact: Fact, *, of: str | None) -> list[Part]:
-    """Return what a batch, or a compaction, used, where it says so beside its items.
+    """Return the usage of a batch or a compaction, if it is recorded besides its items.
 
     Args:
         fact: The batch, or the compaction.

@@ -14,7 +14,7 @@ Told = tuple[Entry, list[Part]]
 
 
 def put_holes(told: Iterable[Told], holes: Iterable[Hole]) -> None:
-    """Say on the entries beside it what is missing there; a hole whose turn has no entry has no place.
+    """Set each hole on the neighbouring entries; a hole whose turn has no entry has no place.
 
     Args:
         told: All entries in order, each with the parts that told it.

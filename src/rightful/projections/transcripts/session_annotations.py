@@ -1,4 +1,4 @@
-"""What is said about a session and stands beside its entries: how it began and ended, and its subagents.
+"""Annotations of a session in addition to its entries: its start, its end and its subagents.
 
 Of several starts the earliest counts and of several ends the latest, but a time that is exact before a file's
 time, which is only an upper bound: in which order they were imported decides nothing. Where a producer counts each
@@ -18,8 +18,8 @@ from rightful.projections.transcripts.entries import Ended, Started, Transcript
 from rightful.projections.transcripts.session_facts import said
 
 
-def put_beside(transcript: Transcript, rows: Iterable[Stored], stretched: Collection[str] = ()) -> None:
-    """Put into a transcript what the accepted starts, ends and links of its session say.
+def add_annotations(transcript: Transcript, rows: Iterable[Stored], stretched: Collection[str] = ()) -> None:
+    """Add the accepted starts, ends and links of a session to its transcript.
 
     Args:
         transcript: The transcript.

@@ -39,8 +39,8 @@ TOLD = {
 }
 """The event types that a transcript tells, with the kind of their entries."""
 
-BESIDE = frozenset({"session.started", "session.ended", "session.linked", "session.unlinked"})
-"""What is said about the session and stands beside its entries."""
+ANNOTATING = frozenset({"session.started", "session.ended", "session.linked", "session.unlinked"})
+"""The types that annotate the session and are not entries."""
 
 
 class Fact:
@@ -123,7 +123,7 @@ def _lowest(rows: list[Stored], turn: str | None) -> int | None:
 
 
 def _place_again(found: dict[str, Fact], repeat: Fact) -> None:
-    """Let a repeat that was not stored twice count for the place of its fact."""
+    """Use the index of an unstored repeat for the place of its fact, if it is lower."""
     data = getattr(repeat.body, "data", None)
     fact = found.get(data["id"]) if isinstance(data, dict) and "id" in data else None
     if fact is not None and fact.turn == repeat.turn and None not in {fact.index, repeat.index}:
@@ -131,7 +131,7 @@ def _place_again(found: dict[str, Fact], repeat: Fact) -> None:
 
 
 def _is_ours(fact: Fact) -> bool:
-    """Say whether a `data.recorded` tells of records, and nothing of the session."""
+    """Return whether a `data.recorded` describes records of the importer, and not the session."""
     body = fact.body
     if body is None or body.name not in {REPEATED, OVERWRITING}:
         return False
@@ -157,7 +157,7 @@ class Gathered:
     """The rows of one session as they come, by ascending position.
 
     Attributes:
-        beside: The accepted rows of `BESIDE`.
+        beside: The accepted rows of `ANNOTATING`.
         turns: The position of each turn's first row.
         is_overwritten: Records come from a store that overwrites; known once the facts are.
 
@@ -167,7 +167,7 @@ class Gathered:
 
     def __init__(self, *, keeps: bool) -> None:
         self._keeps = keeps
-        self.beside: list[Stored] = []
+        self.annotations: list[Stored] = []
         self.turns: dict[str, int] = {}
         self.is_overwritten = False
         self._rows: dict[str, list[Stored]] = {}
@@ -175,7 +175,7 @@ class Gathered:
         self._texts: dict[str | None, str | None] = {}
 
     def take(self, row: Stored) -> None:
-        """Take a row of any type.
+        """Add a row of any type.
 
         Raises:
             UpgradeError: It is of a type that is newer than this program.
@@ -187,15 +187,15 @@ class Gathered:
                 self.turns.setdefault(envelope.turn, row.position)
         elif envelope.type not in TYPES:
             raise UpgradeError(row.position, envelope.type, envelope.schema)
-        elif envelope.type in BESIDE and envelope.outcome in ACCEPTED:
-            self.beside.append(row)
+        elif envelope.type in ANNOTATING and envelope.outcome in ACCEPTED:
+            self.annotations.append(row)
         elif (withdrawal := withdrawal_of(row)) is not None:
             self._withdrawals.append(withdrawal)
 
-    def said_beside(self) -> list[Stored]:
-        """Return the rows of `beside` that were not withdrawn."""
+    def annotating_rows(self) -> list[Stored]:
+        """Return the rows of `annotations` that were not withdrawn."""
         gone = in_force(self._withdrawals)
-        return [row for row in self.beside if row.envelope.revision not in gone.get(row.envelope.id, ())]
+        return [row for row in self.annotations if row.envelope.revision not in gone.get(row.envelope.id, ())]
 
     def _lightened(self, envelope: Envelope) -> Envelope:
         """Return an envelope without its commitment, and with texts that all rows share: a session's rows are many."""

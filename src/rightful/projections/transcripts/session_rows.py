@@ -1,4 +1,4 @@
-"""Whose rows are told: a session's own, else those of the names that links join to it."""
+"""The rows of a transcript: a session's own, else those of the names that links join to it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _rows(log: Log, session: str, until: int | None = None) -> Iterable[Stored]:
 
 
 def _with_linked_names(projected: Projected, own: Transcript, *, revisions: bool) -> Transcript:
-    """Return what the other names of a session's run tell, and behind it the data that stands under its own."""
+    """Return the entries of the other names of a session's run, followed by the data under its own name."""
     facts = projected.catch_up()
     known = facts.names.numbered(own.session, facts.watermark)
     if not known:
@@ -102,7 +102,7 @@ def names_of(projected: Projected, session: str) -> list[str]:
 
 
 def _others(facts: Facts, number: int) -> tuple[list[str], str | None]:
-    """Return the names of a session's run that are not its subagents', or why nobody can tell."""
+    """Return the names of a session's run that are not its subagents', or why they are unknown."""
     names, through = facts.names, facts.watermark
     among = np.zeros(len(names), np.bool_)
     among[names.closure([number])] = True

@@ -1,4 +1,4 @@
-"""Which producer's history is told, where several tell of one session."""
+"""Which producer's history is shown, if several recorded one session."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rightful.projections.transcripts.entry_parts import Part
 
 
 class Sources:
-    """The parts of a session that are told.
+    """The parts of a session that are shown.
 
     Events of their own are always told. A batch of a history's items says again what another producer's
     events, or another's batches, may have said already, and most items have no id by which that could be seen.
@@ -14,9 +14,9 @@ class Sources:
     what others' batches say, such as those of an import.
 
     Attributes:
-        parts: What is told, in order.
+        parts: The shown parts, in order.
         together: The producers whose batches make one history.
-        left_out: For each producer whose items are not all told, how many are not.
+        left_out: For each producer with omitted items, how many.
     """
 
     def __init__(self, parts: list[Part]) -> None:
@@ -37,7 +37,7 @@ class Sources:
         self.parts = [part for part in parts if part.ordinal is None or self._is_told(part, own, sharing)]
 
     def tells_messages(self, producer: str) -> bool:
-        """Say whether a producer tells the messages of the session."""
+        """Return whether the messages of a producer are shown."""
         return producer in self._tellers or producer in self.together
 
     def _is_told(self, part: Part, own: frozenset[str], sharing: set[str]) -> bool:
@@ -53,7 +53,7 @@ def _producer(part: Part) -> str:
 
 
 def _goes_on(part: Part) -> bool:
-    """Say whether a run appended an item as it went."""
+    """Return whether a run appended an item as it went."""
     body = part.fact.body
     is_item = part.ordinal is not None and body is not None
     return is_item and (getattr(body, "run", None) is not None or getattr(body, "read", None) is not None)

@@ -2,16 +2,16 @@
 
 One producer at a time, and one call id at a time, in the order of the conversation:
 
-- A call is told again if its name is the same (or not known yet) and one's arguments grow from the other's.
+- A call is repeated if its name is the same (or not known yet) and one's arguments grow from the other's.
   With another name or other arguments the id was used for another call.
 - A result answers the newest unanswered call of its own turn, else it repeats the answer of that turn's last
   call, else it answers the newest unanswered call of another turn, else it repeats an answer there. What is
   left answers nothing: it stands alone, or with a call of its turn that comes behind it and has no other answer.
-- A call that is told again behind its answer is the same call, unless a different real result answers it.
+- A call that is repeated after its answer is the same call, unless a different real result answers it.
 - A result that only stands in for another never covers a real one.
 
 Then the calls of several producers are laid upon each other: the first of one on the first of the other of
-that id and name. An id that a resume raised anew is the id that its interaction named first.
+that id and name. An id that a resume replaced is the id that its interaction named first.
 """
 
 from __future__ import annotations
@@ -68,19 +68,19 @@ class Call:
         return self.shown.said.get("name") if self.shown else None
 
     def take_call(self, part: Part) -> None:
-        """Take a state of the call that fits it."""
+        """Add a state of the call."""
         self.calls.append(part)
         if self.shown is None or _says_more(part, self.shown):
             self.shown = part
 
     def take_result(self, part: Part) -> None:
-        """Take a result that fits it."""
+        """Add a result of the call."""
         self.results.append(part)
         if not part.is_placeholder and (self.real is None or _answers_more(part, self.real)):
             self.real = part
 
     def take_all(self, other: Call) -> None:
-        """Take what turned out to be of this call."""
+        """Merge another record of the same call."""
         for call in other.calls:
             self.take_call(call)
         for result in other.results:
@@ -98,7 +98,7 @@ def withdrawn_calls(parts: Iterable[Part]) -> list[Call]:
 
 
 def calls_of(parts: Iterable[Part]) -> list[Call]:
-    """Return the calls that some parts tell; all but calls and results is passed over.
+    """Return the calls in some parts; other parts are skipped.
 
     Args:
         parts: The parts of one session, in order.
@@ -132,7 +132,7 @@ def _raised_again(parts: Iterable[Part]) -> dict[str, str]:
 
     def root(call: str) -> str:
         while call in raised:
-            raised[call] = raised.get(raised[call], raised[call])  # half the way for who asks next
+            raised[call] = raised.get(raised[call], raised[call])  # path halving (union-find)
             call = raised[call]
         return call
 
@@ -159,7 +159,7 @@ def named_call(payload: object) -> str | None:
 
 
 class _Open:
-    """Calls without a real result, the newest first; those that were answered meanwhile are passed over."""
+    """Calls without a real result, the newest first; those that were answered since are skipped."""
 
     def __init__(self) -> None:
         self._calls: list[Call] = []
@@ -277,7 +277,7 @@ class _Stream:
 
 
 def _laid(told: list[list[Call]]) -> list[Call]:
-    """Lay what several producers tell of one call id upon each other."""
+    """Merge the calls of several producers with one call id."""
     if len(told) == 1:
         return told[0]
     lead = {calls[0].first.at: calls for calls in told}
@@ -301,7 +301,7 @@ def _any(waiting: Mapping[str | None, deque[Call]]) -> deque[Call] | None:
 
 
 def shown_first(call: Call, tells_messages: Callable[[str], bool]) -> list[Call]:
-    """Return what the producers tell of a call, the one whose result counts first.
+    """Return the versions of a call by producer; the one whose result counts comes first.
 
     That is one that tells messages too, since it has the tool's own text; else the first with a real result.
     """
@@ -312,13 +312,13 @@ def shown_first(call: Call, tells_messages: Callable[[str], bool]) -> list[Call]
 
 
 def place_of(call: Call, tells_messages: Callable[[str], bool]) -> Part:
-    """Return the part at whose place a call stands: among the messages, where one who tells them tells it too."""
+    """Return the part that gives a call its place: that of the producer whose messages are shown, if it has one."""
     told = [telling for telling in call.tellings if telling.calls] or call.tellings
     return min((telling.first for telling in told), key=lambda part: (not tells_messages(part.fact.producer), part.at))
 
 
 def _fits(part: Part, other: Part) -> bool:
-    """Say whether two states of a call can be of one call."""
+    """Return whether two states of a call can be of one call."""
     if not part.said or not other.said:  # erased
         return True
     a, b = part.said, other.said
@@ -342,7 +342,7 @@ def _answers_more(new: Part, old: Part) -> bool:
 
 
 def _repeats(part: Part, call: Call) -> bool:
-    """Say whether a result says again what answered a call, in part or with more; a placeholder says nothing.
+    """Return whether a result repeats the answer of a call, in part or with more; a placeholder does not.
 
     As with rows of one id, a failure may follow a part of the same output, and never the other way round.
     """

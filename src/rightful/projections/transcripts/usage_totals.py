@@ -5,7 +5,7 @@ the last, only an index tells. Where there is none, rows stand as they were reco
 may be imported in any order: there the largest number counts, since what was used only grows. In a
 turn that is counted as a whole the responses are not added to it. Where several producers count, only one's
 numbers are added up: who tells the messages too, else the first; of those whose batches make one history, all.
-What counts since the session began (`cumulative`) is no part of that sum. A tool whose process counts for itself says
+What counts since the session began (`cumulative`) is not part of that sum. A tool whose process counts for itself says
 which stretch of the session a number is of (`stretch` in `extra`): of one stretch the largest counts, and the stretches
 of a producer are added up. What names no stretch is one stretch.
 """
@@ -41,7 +41,7 @@ class Used:
         return bool(self.part.said.get("cumulative"))
 
     def take(self, part: Part) -> None:
-        """Take what is counted again."""
+        """Add repeated counts."""
         self.parts.append(part)
 
     @property
@@ -72,7 +72,7 @@ def _is_number(value: object) -> bool:
 
 
 def used(parts: Iterable[Part]) -> list[Used]:
-    """Return what parts of the kind `usage` tell, in order of the first of each; the others are passed over."""
+    """Return the usage in parts of the kind `usage`, in order of the first of each; other parts are skipped."""
     found: dict[object, Used] = {}
     for part in parts:
         if part.kind == "usage":
@@ -103,7 +103,7 @@ def total(groups: Iterable[Used], tells_messages: Callable[[str], bool], togethe
 
     Args:
         groups: What each response and each turn used.
-        tells_messages: Says whether a producer tells messages.
+        tells_messages: Returns whether the messages of a producer are shown.
         together: The producers whose batches make one history.
     """
     known = [group for group in groups if not group.part.fact.withdrawn]

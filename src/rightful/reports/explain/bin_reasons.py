@@ -16,7 +16,7 @@ from rightful.projections.credit.inputs import (
     ERASED_BIN,
     IN_BALANCE,
     LATE_ONLY,
-    NOBODY,
+    NO_BIN,
     RETRACTED,
     UNMATCHED,
     balance_arms,
@@ -188,7 +188,7 @@ def rivals_of(case: Case, unit: int) -> Iterator[tuple[int, int]]:
     seen: set[int] = set()
     for shown in reached[case.timing(unit, reached)[0]].tolist():
         units = case.reaching(shown)
-        units = units[(case.units.bin[units] == NOBODY) & (case.units.place[units] != own)]
+        units = units[(case.units.bin[units] == NO_BIN) & (case.units.place[units] != own)]
         for other in units[case.counts_for(units, shown)[0]].tolist():
             if other not in seen:
                 seen.add(other)
@@ -229,7 +229,7 @@ def clash_of(case: Case, unit: int) -> Clash:
     at, grades = int(case.units.grade[unit]), case.inputs.grades
     if grades.conflicting[at]:
         return Clash("id", [int(grades.pos[at])])
-    if case.units.bin[unit] == NOBODY:
+    if case.units.bin[unit] == NO_BIN:
         shown = case.reached(unit)
         return Clash("exposures", case.inputs.shown.pos[shown[~case.inputs.shown.erased[shown]]].tolist())
     other = rival_of(case, unit)

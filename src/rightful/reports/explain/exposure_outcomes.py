@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rightful.projections.credit.inputs import AMBIGUOUS, BINS, CREDITED, NOBODY
+from rightful.projections.credit.inputs import AMBIGUOUS, BINS, CREDITED, NO_BIN
 from rightful.projections.facts.columns import Ints
 from rightful.reports.explain.bin_reasons import conflict_text, why
 from rightful.reports.explain.case import Case
@@ -112,7 +112,7 @@ def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
 def _runs_of(case: Case, units: Ints) -> list[str]:
     """Return the runs whose effective grades could pay, each with the first of them."""
     found: dict[int, str] = {}
-    for unit in units[case.units.bin[units] == NOBODY].tolist():
+    for unit in units[case.units.bin[units] == NO_BIN].tolist():
         run = int(case.settlement.unit_run[unit])
         found.setdefault(run, f"{case.grade_label(int(case.settlement.unit_grade[unit]))} of {case.distinct_name(run)}")
     return list(found.values())
