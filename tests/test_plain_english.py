@@ -6,9 +6,7 @@ import pytest
 from tests import english
 
 MOST: dict[str, int] = {
-    "cli comment": 90,
-    "cli message": 0,
-    "cli name": 0,
+    "cli comment": 89,
     "demo comment": 5,
     "docs docs": 77,
     "encoding comment": 10,
@@ -16,12 +14,11 @@ MOST: dict[str, int] = {
     "events comment": 15,
     "handoffs comment": 19,
     "handoffs name": 2,
-    "histories comment": 30,
+    "histories comment": 28,
     "histories name": 12,
     "importers comment": 234,
-    "integrations comment": 91,
-    "integrations message": 2,
-    "integrations name": 22,
+    "integrations comment": 85,
+    "integrations name": 14,
     "log comment": 14,
     "log name": 9,
     "projections comment": 1,
@@ -30,7 +27,7 @@ MOST: dict[str, int] = {
     "reports comment": 2,
     "runs comment": 42,
     "runs name": 5,
-    "storage comment": 102,
+    "storage comment": 99,
     "top comment": 40,
     "top name": 2,
 }

@@ -15,12 +15,13 @@ import msgspec
 
 from rightful import limits, times
 from rightful.errors import UsageError
-from rightful.histories.ledger_methods import WithHistories
 from rightful.log.log import Clock, Log, now_us
 
 if TYPE_CHECKING:
     from rightful.events import Event
     from rightful.handoffs.handoffs import Handoff, Handoffs
+    from rightful.histories.history_model import FullHistory, History
+    from rightful.histories.service import Histories
     from rightful.locate.verdicts import Answer
     from rightful.log.follow import Following
     from rightful.log.rows import Receipt, Recorded
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rightful.projections.transcripts.entries import Transcript
     from rightful.recording.producer import Producer
     from rightful.reports.audits.rule_audit import Audit
+    from rightful.tokens import Batch, Token, Without
 
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)://"  # compiled where it is used, which a path without a colon is not
 
@@ -113,7 +115,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     watermark: int
 
 
-class Ledger(WithHistories):
+class Ledger:
     """An open ledger. Get one from `rightful.open`.
 
     Attributes:
@@ -131,6 +133,7 @@ class Ledger(WithHistories):
         self._clock = clock
         self._readonly = readonly
         self._projected: Projected | None = None
+        self._histories: Histories | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -383,6 +386,57 @@ class Ledger(WithHistories):
         from rightful.projections.transcripts.session_rows import transcript_of
 
         return transcript_of(self.projected(), session, require_complete=require_complete, revisions=revisions)
+
+    def histories(self) -> Histories:
+        """Return the object that reads and writes histories; it caches their views."""
+        if self._histories is None:
+            from rightful.histories.service import Histories
+
+            self._histories = Histories(self.log, ledger_id=self.id, clock=self._clock)
+        return self._histories
+
+    def history(
+        self, session: str, limit: int | None = None, *, without: tuple[str, int] | Without | None = None
+    ) -> History:
+        """Return what the model would see next: its items and a token; see `Histories.history`."""
+        return self.histories().history(session, limit, without=without)
+
+    def full_history(self, session: str, *, at: int | None = None) -> FullHistory:
+        """Return all items that a history ever had, and what became of each item; see `Histories.full`."""
+        return self.histories().full(session, at=at)
+
+    def extend(self, to: Token | str, items: Iterable[Any], batch: Batch | None = None) -> Token:
+        """Append items to a history, and return a token that also covers them; see `Histories.extend`."""
+        return self.histories().extend(to, items, batch)
+
+    def pop(self, session: str, *, key: str | None = None) -> Any:  # noqa: ANN401 - content
+        """Remove the last item from a history's view, and return it; see `Histories.pop`."""
+        return self.histories().pop(session, key=key)
+
+    def clear(self, session: str, *, key: str | None = None) -> Receipt:
+        """Remove all items from a history's view; see `Histories.clear`."""
+        return self.histories().clear(session, key=key)
+
+    def compact(  # noqa: PLR0913 - as many facts as the event has
+        self,
+        token: Token,
+        items: Iterable[Any],
+        covers: Iterable[Any] | None = None,
+        *,
+        mode: str = "input",
+        response_id: str | None = None,
+        run: str | None = None,
+        usage: Mapping[str, Any] | None = None,
+        ordinal: int | None = None,
+    ) -> Receipt:
+        """Replace items with a summary of them; see `Histories.compact`."""
+        return self.histories().compact(
+            token, items, covers, mode=mode, response_id=response_id, run=run, usage=usage, ordinal=ordinal
+        )
+
+    def fork(self, session: str, into: str, *, at: int | None = None) -> Token:
+        """Begin a new history with the view of another one; see `Histories.fork`."""
+        return self.histories().fork(session, into, at=at)
 
 
 def _named(asked: str | Mapping[str, Any] | Policy) -> tuple[str, Policy]:

@@ -23,8 +23,8 @@ class TestLMDB(RecorderSuite):
 class ServedHere(LMDBRecorder):
     """Each append is made by a thread that has its own turns, as those of a session do."""
 
-    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S) -> int:
-        result = served(lambda: super(ServedHere, self).decide(decision, timeout_s=timeout_s))
+    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S, inline: bool = False) -> int:
+        result = served(lambda: super(ServedHere, self).decide(decision, timeout_s=timeout_s, inline=True))
         if isinstance(result, BaseException):
             raise result
         position: int = result

@@ -171,7 +171,7 @@ def test_append(
             event = written.new()
 
             def append(event: DCBEvent = event, recorder: LMDBRecorder = recorder) -> int:
-                return recorder.decide(lambda _: [event], timeout_s=WAIT_S)
+                return recorder.decide(lambda _: [event], timeout_s=WAIT_S, inline=where == "served")
 
             eye.look()
             before = len(written.data)

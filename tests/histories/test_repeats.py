@@ -149,8 +149,8 @@ class Unsure(MemoryRecorder):
 
     unsure = 0
 
-    def decide(self, decision: Decision, *, timeout_s: float | None = None) -> int:
-        head = super().decide(decision, timeout_s=timeout_s)
+    def decide(self, decision: Decision, *, timeout_s: float | None = None, inline: bool = False) -> int:
+        head = super().decide(decision, timeout_s=timeout_s, inline=inline)
         if self.unsure:
             self.unsure -= 1
             raise OutcomeUnknownError("/l", (), "the disk is gone")
@@ -181,13 +181,13 @@ class Busy(MemoryRecorder):
     others = 0
     kept: Histories | None = None
 
-    def decide(self, decision: Decision, *, timeout_s: float | None = None) -> int:
+    def decide(self, decision: Decision, *, timeout_s: float | None = None, inline: bool = False) -> int:
         if self.others and self.kept is not None:
             self.others -= 1
             kept, self.kept = self.kept, None
             kept.extend(S, [user("other")])
             self.kept = kept
-        return super().decide(decision, timeout_s=timeout_s)
+        return super().decide(decision, timeout_s=timeout_s, inline=inline)
 
 
 @pytest.mark.parametrize("times", [limits.HISTORY_ATTEMPTS - 1, limits.HISTORY_ATTEMPTS])

@@ -65,7 +65,7 @@ class MemoryRecorder(LedgerRecorder):
         self.commits = 0
         self._changed = threading.Condition()
 
-    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S) -> int:
+    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S, inline: bool = False) -> int:
         with self._changed:
             written: Sequence[DCBEvent] = []
             for _ in range(self.calls):

@@ -248,7 +248,7 @@ class Failing(MemoryRecorder):
         self.error = error
         self.timeouts: list[float | None] = []
 
-    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S) -> int:
+    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S, inline: bool = False) -> int:
         self.timeouts.append(timeout_s)
         raise self.error
 
@@ -282,12 +282,12 @@ def test_a_decision_that_is_made_again_answers_for_the_last_time_alone(clock: Ca
 class Retrying(MemoryRecorder):
     """Calls the decision, loses the commit to somebody else's row, and calls it again."""
 
-    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S) -> int:
+    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S, inline: bool = False) -> int:
         if self.commits == 0:
             decision(MemoryView(self.events))
             self.commits = 1
             Log(self).append([grade("a")])
-        return super().decide(decision, timeout_s=timeout_s)
+        return super().decide(decision, timeout_s=timeout_s, inline=inline)
 
 
 def test_receipts_are_those_of_the_decision_that_was_written() -> None:

@@ -324,12 +324,12 @@ class Overtaken(MemoryRecorder):
         self.rivals = rivals
         self.overtaking = False
 
-    def decide(self, decision: Any, *, timeout_s: float | None = None) -> int:
+    def decide(self, decision: Any, *, timeout_s: float | None = None, inline: bool = False) -> int:
         if not self.overtaking and (reward := next(self.rivals, None)) is not None:
             self.overtaking = True
             Producer(Log(self), "hook").grade("t:a", reward)
             self.overtaking = False
-        return super().decide(decision, timeout_s=timeout_s)
+        return super().decide(decision, timeout_s=timeout_s, inline=inline)
 
 
 def test_when_somebody_is_faster_the_value_is_decided_anew() -> None:
@@ -354,11 +354,11 @@ def test_two_first_values_under_one_key_are_no_conflict() -> None:
     """The id stands there with another content, but the condition failed first."""
 
     class Rival(Overtaken):
-        def decide(self, decision: Any, *, timeout_s: float | None = None) -> int:
+        def decide(self, decision: Any, *, timeout_s: float | None = None, inline: bool = False) -> int:
             if not self.events and not self.overtaking:
                 self.overtaking = True
                 Producer(Log(self), "hook").grade("t:a", 0.1, key="k")
-            return MemoryRecorder.decide(self, decision, timeout_s=timeout_s)
+            return MemoryRecorder.decide(self, decision, timeout_s=timeout_s, inline=inline)
 
     recorder = Rival(iter([]))
     Producer(Log(recorder), "hook").grade("t:a", 0.9, key="k")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.contracts.base import event, found
 from tests.contracts.support import PATIENCE_S
-from tests.storage.turns import Held, begun, served, writer_of
+from tests.storage.turns import Held, append, begun, served, writer_of
 
 from rightful.errors import ClosedError
 from rightful.storage.recorder import LMDBRecorder
@@ -40,7 +40,7 @@ def test_who_closes_waits_for_a_turn_that_is_had(tmp_path: Path, had: bool) -> N
     closing.join(PATIENCE_S)
 
     assert first() == 1 + had
-    assert isinstance(served(lambda: recorder.append([event()])), ClosedError)
+    assert isinstance(served(lambda: append(recorder)), ClosedError)
     with LMDBRecorder(tmp_path / "s", kind="plain") as again:
         assert found(again) == list(range(1, 2 + had))
 
@@ -54,7 +54,7 @@ def test_a_store_that_was_closed_meanwhile_refuses(recorder: LMDBRecorder, had: 
     if writer._thread is not None:
         writer._thread.join(PATIENCE_S)
 
-    assert isinstance(served(lambda: writer.submit(lambda _: [event()], 1)), ClosedError)
+    assert isinstance(served(lambda: writer.submit(lambda _: [event()], 1, inline=True)), ClosedError)
 
 
 def test_a_handle_that_is_collected_while_a_commit_is_announced_keeps_nobody_waiting(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_handle_that_is_collected_while_a_commit_is_announced_keeps_nobody_wai
                 return 1
 
         recorder._store.news._numbers = Collects()  # type: ignore[assignment]
-        assert served(lambda: recorder.append([event()])) == 1
+        assert served(lambda: append(recorder)) == 1
         assert not other
         assert len(recorder._store.holders) == 1
 
@@ -86,7 +86,7 @@ def test_who_closes_while_a_turn_is_had_keeps_no_other_store_waiting(tmp_path: P
         other.clear()
         return [event()]
 
-    first = begun(lambda: recorder.decide(decide))
+    first = begun(lambda: recorder.decide(decide, inline=True))
     assert reached.wait(PATIENCE_S)
     closing = threading.Thread(target=recorder.close, daemon=True)
     closing.start()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.contracts.base import event, found
 from tests.contracts.support import PATIENCE_S, together
-from tests.storage.turns import Held, begun, served, writer_of
+from tests.storage.turns import Held, append, begun, served, writer_of
 
 from rightful import limits
 from rightful.errors import BusyError, OutcomeUnknownError, StorageError
@@ -39,7 +39,7 @@ def test_a_turn_that_can_be_had_at_once_needs_no_other_thread(recorder: LMDBReco
         made_by.append(threading.get_ident())
         return [event()]
 
-    assert served(lambda: (recorder.decide(decide), threading.get_ident() == made_by[0])) == (1, True)
+    assert served(lambda: (recorder.decide(decide, inline=True), threading.get_ident() == made_by[0])) == (1, True)
     assert not has_thread(recorder)
     assert recorder.decide(decide) == 2
     assert made_by[1] != threading.get_ident(), "a thread that did not say so has its work done"
@@ -49,7 +49,7 @@ def test_a_turn_that_can_be_had_at_once_needs_no_other_thread(recorder: LMDBReco
 def test_who_waits_for_a_commit_of_this_process_is_woken(recorder: LMDBRecorder) -> None:
     assert recorder._store is not None
     before = recorder._store.news.count
-    assert served(lambda: recorder.append([event()])) == 1
+    assert served(lambda: append(recorder)) == 1
     assert recorder._store.news.count == before + 1
 
 
@@ -59,12 +59,12 @@ def test_who_would_have_to_wait_for_another_process_gives_up_when_the_time_is_ov
     turnstile = locks.Turnstile(tmp_path / "s")  # another opening of the file, as another process has it
     turnstile.enter()
 
-    error = served(lambda: recorder.decide(lambda _: [event("late")], timeout_s=0.05))
+    error = served(lambda: recorder.decide(lambda _: [event("late")], timeout_s=0.05, inline=True))
     turnstile.leave()
     turnstile.close()
 
     assert isinstance(error, BusyError)
-    assert served(lambda: recorder.append([event()])) == 1, "what was given up is never written"
+    assert served(lambda: append(recorder)) == 1, "what was given up is never written"
 
 
 def test_after_some_turns_running_it_queues_like_the_others(
@@ -79,10 +79,10 @@ def test_after_some_turns_running_it_queues_like_the_others(
 
     monkeypatch.setattr(locks.Flock, "exclusive", waits)
     for _ in range(limits.TURNS_AT_ONCE):
-        served(lambda: recorder.append([event()]))
+        served(lambda: append(recorder))
     assert (waited, has_thread(recorder)) == ([], False)
     for _ in range(limits.TURNS_AT_ONCE + 1):
-        served(lambda: recorder.append([event()]))
+        served(lambda: append(recorder))
 
     assert waited == ["queue.lock", "writer.lock"]
     assert found(recorder) == list(range(1, 2 * limits.TURNS_AT_ONCE + 2))
@@ -92,7 +92,7 @@ def test_who_comes_while_it_has_the_turn_is_served_after_it(recorder: LMDBRecord
     held, unmarked = Held(recorder), list[int]()
     first = begun(held.append)
     assert held.reached.wait(PATIENCE_S)
-    queued = [begun(lambda: recorder.append([event("next")])) for _ in range(3)]
+    queued = [begun(lambda: append(recorder, "next")) for _ in range(3)]
     thread = threading.Thread(target=lambda: unmarked.append(recorder.append([event("next")])))
     thread.start()
     held.go.set()
@@ -114,7 +114,10 @@ def test_threads_that_serve_themselves_and_others_write_without_a_gap_and_one_tu
     def write() -> list[int]:
         return [recorder.append([event()]) for _ in range(50)]
 
-    positions = together(*[lambda: served(write)] * 4, *[write] * 4)
+    def write_inline() -> list[int]:
+        return [append(recorder) for _ in range(50)]
+
+    positions = together(*[write_inline] * 4, *[write] * 4)
 
     assert sorted(position for each in positions for position in each) == list(range(1, 401))
     assert found(recorder) == list(range(1, 401))
@@ -140,9 +143,9 @@ def test_a_decision_that_fails_fails_for_its_caller_alone(recorder: LMDBRecorder
     def fails(_: object) -> list[Any]:
         raise ValueError("no")
 
-    error = served(lambda: recorder.decide(fails))
+    error = served(lambda: recorder.decide(fails, inline=True))
     assert (type(error), str(error)) == (ValueError, "no")
-    assert served(lambda: recorder.append([event()])) == 1
+    assert served(lambda: append(recorder)) == 1
 
 
 def test_a_turn_that_cannot_be_asked_for_says_that_nothing_was_written(
@@ -152,12 +155,12 @@ def test_a_turn_that_cannot_be_asked_for_says_that_nothing_was_written(
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(locks.Flock, "try_exclusive", fails)
-    error = served(lambda: recorder.append([event()]))
+    error = served(lambda: append(recorder))
     monkeypatch.undo()
 
     assert type(error) is StorageError
     assert "No locks available" in str(error)
-    assert served(lambda: recorder.append([event()])) == 1
+    assert served(lambda: append(recorder)) == 1
 
 
 def test_a_sync_that_fails_leaves_it_unknown_and_the_next_turn_writes_it_again(
@@ -166,13 +169,13 @@ def test_a_sync_that_fails_leaves_it_unknown_and_the_next_turn_writes_it_again(
     def fails(_: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    assert served(lambda: recorder.append([event()])) == 1
+    assert served(lambda: append(recorder)) == 1
     monkeypatch.setattr(os, "fdatasync", fails)
-    error = served(lambda: recorder.append([event()]))
+    error = served(lambda: append(recorder))
     monkeypatch.undo()
 
     assert isinstance(error, OutcomeUnknownError)
-    assert served(lambda: recorder.append([event()])) == 3
+    assert served(lambda: append(recorder)) == 3
     assert found(recorder) == [1, 2, 3]
 
 
@@ -186,11 +189,11 @@ def test_a_turn_that_cannot_be_given_back_is_told_and_keeps_nobody_waiting(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(locks.Flock, "unlock", fails)
-    error = served(lambda: recorder.append([event()]))
+    error = served(lambda: append(recorder))
     monkeypatch.undo()
 
     assert isinstance(error, OutcomeUnknownError)
-    assert served(lambda: recorder.append([event()])) == 2
+    assert served(lambda: append(recorder)) == 2
     recorder.close()
 
 
@@ -209,11 +212,11 @@ def test_a_fork_during_a_turn_waits_for_it_and_the_child_has_turns_of_its_own(
     monkeypatch.setattr(Environment, "before_fork", before_fork)
     if not (child := os.fork()):
         with LMDBRecorder(tmp_path / "s", kind="plain") as own:
-            os._exit(0 if served(lambda: own.append([event("child")])) == 2 else 1)
+            os._exit(0 if served(lambda: append(own, "child")) == 2 else 1)
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert first() == 1
-    assert served(lambda: recorder.append([event()])) == 3
+    assert served(lambda: append(recorder)) == 3
 
 
 class Late:
@@ -250,7 +253,7 @@ def test_who_finds_others_waiting_when_it_could_begin_leaves_them_to_the_writer(
 
     turnstile.enter()
     writer._at_work = Late(lock, meanwhile)  # type: ignore[assignment]
-    begun_last = begun(lambda: recorder.append([event()]))
+    begun_last = begun(lambda: append(recorder))
     assert queued.wait(PATIENCE_S)
     turnstile.leave()
     turnstile.close()

@@ -10,7 +10,7 @@ from tests.contracts.base import event
 from tests.contracts.support import PATIENCE_S
 
 from rightful.storage.recorder import LMDBRecorder
-from rightful.storage.writer import Writer, serve_here
+from rightful.storage.writer import Writer
 
 
 def writer_of(recorder: LMDBRecorder) -> Writer:
@@ -20,11 +20,10 @@ def writer_of(recorder: LMDBRecorder) -> Writer:
 
 
 def begun(work: Callable[[], object]) -> Callable[[], Any]:
-    """Begin work in a thread that has its own turns; return what waits for its outcome."""
+    """Begin work in a new thread; return a function that waits for its outcome."""
     outcome: list[Any] = []
 
     def run() -> None:
-        serve_here()
         try:
             outcome.append(work())
         except BaseException as error:  # noqa: BLE001 - it is the outcome
@@ -45,8 +44,13 @@ def served(work: Callable[[], object]) -> Any:
     return begun(work)()
 
 
+def append(recorder: LMDBRecorder, data: str = "data") -> int:
+    """Append one event, in the calling thread if the write lock is free."""
+    return recorder.decide(lambda _: [event(data)], inline=True)
+
+
 class Held:
-    """A decision that is held in its turn."""
+    """An inline decision that waits while it has the write lock."""
 
     def __init__(self, recorder: LMDBRecorder) -> None:
         self.reached, self.go, self._recorder = threading.Event(), threading.Event(), recorder
@@ -57,4 +61,4 @@ class Held:
             assert self.go.wait(PATIENCE_S)
             return [event("held")]
 
-        return self._recorder.decide(decide)
+        return self._recorder.decide(decide, inline=True)

@@ -21,6 +21,7 @@ def send(
     after: int | None = None,
     all_new: bool = False,
     wrote: list[Stored] | None = None,
+    inline: bool = False,
 ) -> list[Receipt]:
     """Append events; what is not known to be written is settled by sending it again.
 
@@ -31,6 +32,7 @@ def send(
         after: As `Log.append`.
         all_new: As `Log.append`.
         wrote: As `Log.append`.
+        inline: As `Log.append`.
 
     Raises:
         InvalidEventError: One is invalid. Nothing of it was written.
@@ -39,7 +41,7 @@ def send(
     """
     for last in (*[False] * (limits.HISTORY_SENDS - 1), True):
         try:
-            receipts = log.append(events, unless=unless, after=after, all_new=all_new, wrote=wrote)
+            receipts = log.append(events, unless=unless, after=after, all_new=all_new, wrote=wrote, inline=inline)
         except OutcomeUnknownError:
             if last:
                 raise

@@ -140,13 +140,16 @@ class Histories:
         until = head if at is None else min(at, head)
         return full_history.full_history(session, until, folded(self.log, session, until, whole=True))
 
-    def extend(self, to: Token | str, items: Iterable[Any], batch: Batch | None = None) -> Token:
+    def extend(
+        self, to: Token | str, items: Iterable[Any], batch: Batch | None = None, *, inline: bool = False
+    ) -> Token:
         """Append items to a history, in one append.
 
         Args:
             to: The token of what was read; or a session's name, where nothing was read.
             items: What to append, in order: JSON values.
             batch: What is known of them. With a run and an ordinal the call can be repeated, in any process.
+            inline: As `Log.append`.
 
         Returns:
             A token that also covers what was appended.
@@ -175,7 +178,7 @@ class Histories:
         )
         wrote: list[Stored] = []
         try:
-            ids = [str(one.id) for one in self._send(events, all_new=True, wrote=wrote)]
+            ids = [str(one.id) for one in self._send(events, all_new=True, wrote=wrote, inline=inline)]
             self._views.wrote(wrote)
         except ConditionFailedError:
             ids = [event_id(self._producer, event.key or "") for event in events]
@@ -207,12 +210,13 @@ class Histories:
             kept.lock, lambda: list(self._views.catch_up(session, kept).compactions.get(run, {}).get(ordinal, ()))
         )
 
-    def pop(self, session: str, *, key: str | None = None) -> Any:  # noqa: ANN401 - content
+    def pop(self, session: str, *, key: str | None = None, inline: bool = False) -> Any:  # noqa: ANN401 - content
         """Take the last item of a history back; it remains in the log.
 
         Args:
             session: Whose.
             key: A key of your own, so that the call can be repeated: it returns the same item again.
+            inline: As `Log.append`.
 
         Returns:
             The item; None where the history shows nothing.
@@ -233,7 +237,7 @@ class Histories:
             covers = tuple(item.id for item in shown)
             event = HistoryPopped(producer=self._producer, key=key_, session=session, at=at, items=covers)
             try:
-                self._send([event], unless=any_of(session, HISTORY | TOLD | CHANGES), after=head)
+                self._send([event], unless=any_of(session, HISTORY | TOLD | CHANGES), after=head, inline=inline)
             except ConditionFailedError:
                 continue
             return objects(shown)[0] if shown else None
@@ -254,12 +258,13 @@ class Histories:
         found = objects([item for item in fold.view.shown()[0] if item.id == names[0]])
         return found[0] if found else None
 
-    def clear(self, session: str, *, key: str | None = None) -> Receipt:
+    def clear(self, session: str, *, key: str | None = None, inline: bool = False) -> Receipt:
         """Take all that a history shows out of it; it remains in the log.
 
         Args:
             session: Whose.
             key: A key of your own, so that the call can be repeated.
+            inline: As `Log.append`.
         """
         event = HistoryCleared(
             producer=self._producer,
@@ -267,7 +272,7 @@ class Histories:
             session=session,
             at=times.at_of(self._clock()),
         )
-        return self._send([event])[0]
+        return self._send([event], inline=inline)[0]
 
     def compact(  # noqa: PLR0913 - as many facts as the event has
         self,
@@ -280,6 +285,7 @@ class Histories:
         run: str | None = None,
         usage: Mapping[str, Any] | None = None,
         ordinal: int | None = None,
+        inline: bool = False,
     ) -> Receipt:
         """Let items give way to others that stand for them, in one append. All remain in the log.
 
@@ -295,6 +301,7 @@ class Histories:
             run: The key of the run that does it.
             usage: What the compaction itself used.
             ordinal: How many calls that run has made before, so that a repeated run sees it from there on.
+            inline: As `Log.append`.
 
         Raises:
             StaleTokenError: The history was cleared, popped or compacted since. Nothing was written.
@@ -325,7 +332,8 @@ class Histories:
                 usage=dict(usage) if usage is not None else None,
                 ordinal=ordinal,
             )
-            return self._send([event], unless=any_of(token.session, CHANGES), after=token.position)[0]
+            unless = any_of(token.session, CHANGES)
+            return self._send([event], unless=unless, after=token.position, inline=inline)[0]
         except (ConditionFailedError, StaleTokenError):
             if (before := self._receipt(key)) is not None:  # the same call, from somewhere else at once
                 return before
@@ -383,7 +391,7 @@ class Histories:
             return page[0].position
         return None
 
-    def fork(self, session: str, into: str, *, at: int | None = None) -> Token:
+    def fork(self, session: str, into: str, *, at: int | None = None, inline: bool = False) -> Token:
         """Let a new history begin with what another one showed. Nothing is copied.
 
         Args:
@@ -391,6 +399,7 @@ class Histories:
             into: The session of the new one; nothing may stand in its history yet.
             at: The position at which it begins; the end of the ledger if None. With a position the call can be
                 repeated.
+            inline: As `Log.append`.
 
         Returns:
             A token of the new history, as it begins.
@@ -414,7 +423,7 @@ class Histories:
             through=through,
         )
         try:
-            receipt = self._send([event], unless=any_of(into, HISTORY | TOLD))[0]
+            receipt = self._send([event], unless=any_of(into, HISTORY | TOLD), inline=inline)[0]
         except ConditionFailedError:
             raise UsageError(
                 f"The history of {into} is not empty. Nothing was written. Give the branch another name."

@@ -99,6 +99,7 @@ class Log:
         all_new: bool = False,
         timeout_s: float | None = limits.WAIT_S,
         wrote: list[Stored] | None = None,
+        inline: bool = False,
     ) -> list[Receipt]:
         """Append events in one transaction and return a receipt for each, in order.
 
@@ -113,6 +114,7 @@ class Log:
             all_new: Write nothing if a row of one of their ids stands; as `unless` with these ids, at no lookup more.
             timeout_s: How long to wait for other writers; seconds. None waits for ever.
             wrote: Gets the rows that were written, once they stand.
+            inline: Commit in the calling thread if the write lock is free; as `LedgerRecorder.decide`.
 
         Raises:
             UsageError: There are more events than one transaction holds, or one event is given
@@ -137,7 +139,7 @@ class Log:
         decision = _Decision(ready, self._clock, unless, after, self.path, all_new=all_new)
         if ready:
             try:
-                self.recorder.decide(decision, timeout_s=timeout_s)
+                self.recorder.decide(decision, timeout_s=timeout_s, inline=inline)
             except OutcomeUnknownError as error:
                 ids = tuple(one.id for one in ready)
                 raise OutcomeUnknownError(error.path, ids, error.why) from error

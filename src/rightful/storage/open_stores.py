@@ -53,11 +53,11 @@ class Store:
         self._make_session = make_session
         self._writer = None if env.readonly else Writer(env, make_session(env), self.news)
 
-    def submit(self, work: Any, timeout_s: float | None) -> Any:  # noqa: ANN401 - each session has its own
+    def submit(self, work: Any, timeout_s: float | None, *, inline: bool = False) -> Any:  # noqa: ANN401 - each session has its own
         """Have the writer do the work; as `Writer.submit`."""
         if self._writer is None:
             raise ReadOnlyStoreError(str(self.env.root))
-        return self._writer.submit(work, timeout_s)
+        return self._writer.submit(work, timeout_s, inline=inline)
 
     def wait_until(
         self, reached: Callable[[], bool], timeout_s: float | None = None, stop: threading.Event | None = None

@@ -86,7 +86,7 @@ class LedgerRecorder(DCBRecorder):
     """A recorder that a ledger can stand on."""
 
     @abstractmethod
-    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S) -> int:
+    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S, inline: bool = False) -> int:
         """Run a decision alone in a write transaction and write the events it returns.
 
         They get consecutive positions. An exception of the decision reaches the caller, and
@@ -94,7 +94,10 @@ class LedgerRecorder(DCBRecorder):
 
         Args:
             decision: What to write, given what stands there; it may be called again.
-            timeout_s: How long to wait for other writers; seconds. None waits for ever.
+            timeout_s: How long to wait for other writers; seconds. None waits forever.
+            inline: Commit in the calling thread if the write lock is free; saves four thread switches. Then
+                `timeout_s` does not limit the commit itself. Only for threads that never receive an exception
+                from outside, such as `KeyboardInterrupt`. A recorder without a writer thread may ignore it.
 
         Returns:
             The position of the last event written, after it is durable; the head if none was.

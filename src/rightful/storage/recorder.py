@@ -85,12 +85,12 @@ class LMDBRecorder(LedgerRecorder):
 
     # -- writing ---------------------------------------------------------------------------
 
-    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S) -> int:
+    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S, inline: bool = False) -> int:
         """As `LedgerRecorder.decide`."""
         store = self._open()
         if self._readonly:
             raise ReadOnlyStoreError(self._path)
-        position: int = store.submit(decision, timeout_s)
+        position: int = store.submit(decision, timeout_s, inline=inline)
         return position
 
     def append(self, events: Sequence[DCBEvent], condition: DCBAppendCondition | None = None) -> int:

@@ -1,13 +1,11 @@
-"""The thread that writes: callers queue, it takes the turn, and one commit serves them all.
+"""The writer thread: callers queue their requests, it acquires the write lock, and one commit serves them all.
 
-A write transaction of LMDB may not leave its thread, and waiting for another process's turn
-cannot be given up. So both are this thread's, while the caller can. A caller's work is
-*claimed* once, by whoever is first: the writer, which then runs it, or the caller, who
-then withdraws it and knows that it will never be run.
+A write transaction of LMDB may not leave its thread, and waiting for the write lock of another process
+cannot be interrupted. So the writer thread does both, and a caller can stop waiting. A request is *claimed*
+once: by the writer, which then runs it, or by the caller, which withdraws it and knows that it will never run.
 
-A thread that only writes, and that nobody waits for with a limit, would do nothing while the writer
-works. So it may have its own turns (`serve_here`); only where it would have to wait for
-the turn, it queues like everybody else.
+A caller without a time limit would only wait while the writer thread works. Such a caller may commit `inline`,
+in its own thread. If it would have to wait for the write lock, its request is queued like any other.
 """
 
 from __future__ import annotations
@@ -123,24 +121,6 @@ class News:
             self._waiting.remove(news)
 
 
-class _ThisThread(threading.local):
-    """What is so for each thread by itself."""
-
-    serves_itself = False
-
-
-_this_thread = _ThisThread()
-
-
-def serve_here() -> None:
-    """Let this thread do its own work from now on, where it can have the turn at once.
-
-    For threads of ours that do nothing else: no exception may be thrown into one from outside, and once
-    it has begun it waits for as long as the disk takes, whatever limit it was given. It saves four changes of threads.
-    """
-    _this_thread.serves_itself = True
-
-
 class Writer:
     """The writer of one environment in this process.
 
@@ -166,8 +146,13 @@ class Writer:
 
     # -- the callers' side -----------------------------------------------------------------
 
-    def submit(self, work: Any, timeout_s: float | None) -> Any:  # noqa: ANN401 - each session has its own
+    def submit(self, work: Any, timeout_s: float | None, *, inline: bool = False) -> Any:  # noqa: ANN401 - each session has its own
         """Queue the work, wait, and return its result or raise its error.
+
+        Args:
+            work: The work.
+            timeout_s: How long to wait; seconds. None waits forever.
+            inline: Commit in the calling thread if the write lock is free; as `LedgerRecorder.decide`.
 
         Raises:
             BusyError: The time was over before it was begun; it never will be.
@@ -178,7 +163,7 @@ class Writer:
         if not self._env.is_ours():
             raise ForkedError(path)
         request = Request(work)
-        if not (_this_thread.serves_itself and self._is_served_here(request)):
+        if not (inline and self._is_served_here(request)):
             run_locked(self._door, self._put, request)
             self._wait(request, timeout_s)
         if request.error is not None:

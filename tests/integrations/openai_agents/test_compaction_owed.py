@@ -163,14 +163,14 @@ def test_a_run_that_is_cancelled_while_the_compaction_is_written_ends_when_it_is
 ) -> None:
     async def play() -> None:
         session = LedgerSession("chat", ledger, client=Provider(), should_trigger_compaction=always)
-        loop, written = asyncio.get_running_loop(), ledger.compact
+        loop, written = asyncio.get_running_loop(), ledger.histories().compact
 
         def cancelled_in_between(*args: Any, **kwargs: Any) -> Any:
             loop.call_soon_threadsafe(running.cancel)
             asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()
             return written(*args, **kwargs)
 
-        monkeypatch.setattr(ledger, "compact", cancelled_in_between)
+        monkeypatch.setattr(ledger.histories(), "compact", cancelled_in_between)
         running = asyncio.create_task(run(app(says("one")), "go", session))
         with pytest.raises(asyncio.CancelledError):
             await running

@@ -16,6 +16,7 @@ from agents import RunContextWrapper, SQLiteSession
 from agents.memory import Session, SessionSettings
 from agents.memory.session import _session_accepts_wrapper
 from tests.integrations.openai_agents.providers import user
+from tests.storage.turns import writer_of
 
 import rightful
 from rightful import limits
@@ -361,3 +362,20 @@ def test_without_the_sdk_it_is_said_how_to_install_it() -> None:
     done = subprocess.run([sys.executable, "-c", MISSING], check=True, capture_output=True, text=True, timeout=60)
 
     assert "pip install '/path/to/the/clone[openai-agents]'" in done.stdout
+
+
+def test_calls_of_a_session_commit_in_its_own_thread(ledger: Ledger) -> None:
+    """They need no writer thread: append, pop, clear and fork pass `inline` down to the recorder."""
+
+    async def play() -> None:
+        session = LedgerSession("chat", ledger)
+        await session.add_items([user("a"), user("b")])
+        await session.pop_item()
+        await session.fork()
+        await session.clear_session()
+
+    asyncio.run(play())
+
+    recorder: Any = ledger.log.recorder
+    assert ledger.log.head() == 4
+    assert writer_of(recorder)._thread is None

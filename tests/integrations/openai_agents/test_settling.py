@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +67,11 @@ def test_a_cancelled_write_ends_when_its_outcome_is_known(
 def test_a_cancelled_write_that_fails_is_a_cancellation_all_the_same(
     session: LedgerSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: Any) -> Any:
+    def fails(*_: Any, **__: Any) -> Any:
         raise StorageError("the disk is full")
 
     async def play() -> None:
-        monkeypatch.setattr(session.ledger, "extend", fails)
+        monkeypatch.setattr(session.ledger.histories(), "extend", fails)
         gate = Gate(monkeypatch, session.ledger, "extend")
         task = asyncio.ensure_future(session.add_items([user("a")]))
         await gate.reached()
@@ -176,7 +177,8 @@ def test_event_loops_and_threads_share_a_session_and_sessions_share_a_ledger(led
 def test_a_session_closes_its_ledger_after_what_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = LedgerSession("chat", tmp_path / "ledger")
     reached, order = threading.Event(), []
-    extend, close, put = session.ledger.extend, session.ledger.close, session._line.put
+    histories = session.ledger.histories()
+    extend, close, put = histories.extend, session.ledger.close, session._line.put
 
     def told(what: str, real: Callable[..., Any], *args: Any) -> Any:
         done = real(*args)
@@ -185,7 +187,9 @@ def test_a_session_closes_its_ledger_after_what_was_begun(tmp_path: Path, monkey
         return done
 
     async def play() -> None:
-        monkeypatch.setattr(session.ledger, "extend", lambda *args: told("added", extend, *args))
+        monkeypatch.setattr(
+            histories, "extend", lambda *args, **options: told("added", partial(extend, **options), *args)
+        )
         monkeypatch.setattr(session.ledger, "close", lambda: told("closed", close))
         gate = Gate(monkeypatch, session.ledger, "extend")
         adding = asyncio.ensure_future(session.add_items([user("a")]))

@@ -61,7 +61,7 @@ def offered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Whether the wrapper finds the private operations, or goes its own way."""
     if request.param == "none":
         for name in ("_get_compaction_snapshot", "_read_compaction_items", "_atomic_replace_items"):
-            monkeypatch.delattr(wrapper_compat.Shims, name)
+            monkeypatch.delattr(LedgerSession, name)
     return bool(request.param == "shims")
 
 

@@ -23,12 +23,20 @@ from typing import Any, Generic, TypeVar
 
 from rightful import limits
 from rightful.storage.critical_sections import run_locked
-from rightful.storage.writer import serve_here
 
 T = TypeVar("T")
 
 _GLANCE_S = 0.05
 """How often it is checked that a new thread is alive until it has begun; seconds."""
+
+
+class _SessionThread(threading.Thread):
+    """A thread that makes calls of sessions, and nothing else: only its own work can raise in it."""
+
+
+def in_session_thread() -> bool:
+    """Return whether the calling thread makes calls of sessions and nothing else, so that it may commit inline."""
+    return isinstance(threading.current_thread(), _SessionThread)
 
 
 class _Threads:
@@ -61,7 +69,7 @@ class _Threads:
         begun = threading.Lock()
         begun.acquire()
         name = f"rightful-session-{len(self._all)}"
-        thread = threading.Thread(target=self._run, args=(begun,), name=name, daemon=True)
+        thread = _SessionThread(target=self._run, args=(begun,), name=name, daemon=True)
         try:
             thread.start()
             while not begun.acquire(timeout=_GLANCE_S):
@@ -80,7 +88,6 @@ class _Threads:
             try:
                 if begun.locked():
                     begun.release()
-                serve_here()
                 while self._serves(mine):
                     pass
                 return  # noqa: TRY300 - an exception may come here too

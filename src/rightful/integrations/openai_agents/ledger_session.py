@@ -16,9 +16,10 @@ from rightful import limits
 from rightful.errors import RunDiffersError, SessionClosedError, UsageError
 from rightful.identity import is_session
 from rightful.integrations.openai_agents import fork_points, run_facts
-from rightful.integrations.openai_agents.call_queue import Line, answered, settled
-from rightful.integrations.openai_agents.compaction.compaction import Compacting
+from rightful.integrations.openai_agents.call_queue import Line, answered, in_session_thread, settled
+from rightful.integrations.openai_agents.compaction.compaction import Compaction
 from rightful.integrations.openai_agents.compaction.compaction_plan import (
+    CompactionOptions,
     Hook,
     Mode,
     checked_hook,
@@ -26,15 +27,24 @@ from rightful.integrations.openai_agents.compaction.compaction_plan import (
     checked_model,
 )
 from rightful.integrations.openai_agents.json_items import as_json, count_of, settings_of
+from rightful.integrations.openai_agents.session_parts import SessionParts
 from rightful.integrations.openai_agents.session_runs import Calls, Run, Runs
-from rightful.integrations.openai_agents.wrapper_compat import Shims
+from rightful.integrations.openai_agents.wrapper_compat import (
+    IS_SUPPORTED,
+    READS,
+    WRITES,
+    Prune,
+    WrapperOperations,
+)
 from rightful.tokens import Batch
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from types import TracebackType
 
-    from agents import RunContextWrapper
+    from agents import RunContextWrapper, RunHooks
     from agents.items import TResponseInputItem
+    from agents.memory import OpenAIResponsesCompactionArgs
 
     from rightful import Ledger, Recorded
     from rightful.field_types import ItemId
@@ -44,7 +54,7 @@ if TYPE_CHECKING:
 _SHOWN = 64  # characters of what was given that an error repeats
 
 
-class LedgerSession(Shims, Compacting):
+class LedgerSession:
     """A session of the OpenAI Agents SDK in a ledger: nothing that was ever in it is deleted.
 
     Give it to `Runner.run(..., session=…)` as you would a `SQLiteSession`. `clear_session`, `pop_item` and
@@ -98,15 +108,17 @@ class LedgerSession(Shims, Compacting):
         self.session_id = str.__str__(session_id)  # of a kind of text, what it says
         self.session_settings = settings_of(session_settings)
         self.run_key = run_key
-        self._client = client
-        self._model = checked_model(model)
-        self._compaction_mode = checked_mode(compaction_mode)
-        self._should_trigger_compaction = checked_hook(should_trigger_compaction)
+        self._options = CompactionOptions(
+            client, checked_model(model), checked_mode(compaction_mode), checked_hook(should_trigger_compaction)
+        )
         self._runs = Runs(run_key)
         self._line = Line()
         self._closed = False
         self._owned = isinstance(ledger, str | os.PathLike)
         self._ledger = _opened(ledger)
+        parts = SessionParts(self._ledger, self._name, self._line, self._runs)
+        self._compaction = Compaction(parts, self._options)
+        self._wrapper_operations = WrapperOperations(parts)
 
     @property
     def name(self) -> str:
@@ -156,7 +168,9 @@ class LedgerSession(Shims, Compacting):
             return
         run = self._runs.of(wrapper)
         batch = Batch(agent=run_facts.speaker(put), usage=run_facts.usage_since(run, wrapper))
-        exchange = self._exchange(run, wrapper) if self._automatic() else run.exchange
+        exchange = run.exchange
+        if self._compaction.is_automatic():
+            exchange = self._compaction.last_exchange(run, wrapper, ignore_ids=self._ignores_ids())
         await settled(self._line.put(lambda: self._append(run, put, batch, exchange)))
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
@@ -208,7 +222,107 @@ class LedgerSession(Shims, Compacting):
         run = self._runs.of(None)
         return await settled(self._line.put(lambda: self._fork(run, at, session_id)))
 
-    # -- in the line -----------------------------------------------------------------------
+    # -- compaction ------------------------------------------------------------------------
+
+    def hooks(self, inner: RunHooks[Any] | None = None) -> RunHooks[Any]:
+        """Return hooks for `Runner.run(…, hooks=…)` that record what the model is really sent.
+
+        With them, by the SDK's public interface alone, it is proven what a compaction may cover, and each batch is
+        stored with its response id, agent and usage. Without them that depends on what the SDK records for itself.
+
+        Args:
+            inner: Hooks of your own; every call is passed on to them.
+        """
+        from rightful.integrations.openai_agents.run_hooks import RecordingHooks
+
+        return RecordingHooks(self._runs, inner)
+
+    async def run_compaction(
+        self, args: OpenAIResponsesCompactionArgs | None = None, *, wrapper: RunContextWrapper[Any] | None = None
+    ) -> None:
+        """Replace items of the history with a provider's summary. All of them remain in the log.
+
+        The SDK calls it after each response that ends a turn. That has an effect only if the session was given a
+        client, or a hook that decides when to compact: a history is never sent to a provider by default. With a run,
+        only items are covered that its model is proven to have seen; by hand, without one, all that the session
+        shows. A group is covered as a whole: a call without its output, or an approval without its answer, stays.
+
+        If another caller clears, pops or compacts the history while the provider works, nothing is written, and a
+        warning is logged. No error is raised then, so that no run ends because of it.
+
+        Args:
+            args: `response_id`, `compaction_mode`, `store` and `force`, as the SDK has them.
+            wrapper: The run that it is for; the SDK passes it. The usage of the compaction is added to its usage.
+
+        Raises:
+            UsageError: The items are encrypted, so that no provider can read them; or `should_trigger_compaction`
+                returned an awaitable; or, by hand, no client was given and the SDK's default one cannot be created.
+                Nothing was sent or written.
+            CompactionRefusedError: `previous_response_id` was asked for by hand, and it is not known what that
+                response has seen, or some of that may have been undone since. Nothing was sent or written.
+            Exception: Whatever the client raises, and ValueError or InvalidEventError if its answer contains
+                something that is not an item. Nothing was written; the compaction is owed, and the next call makes
+                it without asking whether it is due. After a second failure it waits for ten more items.
+        """
+        self._check_open()
+        limit = count_of(None, self.session_settings)
+        await self._compaction.run(args, wrapper, limit=limit, ignore_ids=self._ignores_ids())
+
+    def _ignores_ids(self) -> bool:
+        return bool(getattr(self, "_ignore_ids_for_matching", False))
+
+    @property
+    def _defer_compaction(self) -> Callable[..., Awaitable[None]]:
+        """The method that the SDK calls after a turn with tool outputs, which put a compaction off.
+
+        Raises:
+            AttributeError: The session does not compact automatically, so there is nothing to put off.
+        """
+        if not self._compaction.is_automatic():
+            raise AttributeError("_defer_compaction")
+        return self._defer
+
+    async def _defer(
+        self,
+        response_id: str,
+        store: bool | None = None,  # noqa: FBT001 - as the SDK calls it
+        *,
+        wrapper: RunContextWrapper[Any] | None = None,
+    ) -> None:
+        limit = count_of(None, self.session_settings)
+        await self._compaction.defer(response_id, store=store, wrapper=wrapper, limit=limit)
+
+    if IS_SUPPORTED:  # the SDK's wrapper must not find them otherwise, also not on the class
+
+        async def _get_compaction_snapshot(self, limit: int, *, prune_prefix: Prune | None = None) -> Any:  # noqa: ANN401 - the SDK's own class
+            """Return the last items and a way to replace the end of them; None if that would not be safe."""
+            if not _is_own(self, WRITES):
+                return None
+            return await self._wrapper_operations.snapshot(limit, prune_prefix)
+
+        @property
+        def _read_compaction_items(self) -> Callable[[int | None], Awaitable[tuple[list[Any], bool]]]:
+            """The method that a compaction reads with, instead of what the wrapper remembers.
+
+            Raises:
+                AttributeError: That would not be safe, so the wrapper must not find it.
+            """
+            if not _is_own(self, READS | WRITES):
+                raise AttributeError("_read_compaction_items")
+            return lambda limit: self._wrapper_operations.read(limit, count_of(limit, self.session_settings))
+
+        async def _atomic_replace_items(self, items: list[Any]) -> bool:
+            """Replace the items that the compaction has read with its output; False if that would not be safe.
+
+            Raises:
+                StaleTokenError: The history was popped, cleared or compacted since. Nothing was written.
+            """
+            if not _is_own(self, READS | WRITES):
+                return False
+            await self._wrapper_operations.replace(items)
+            return True
+
+    # -- in the queue ----------------------------------------------------------------------
 
     def _read(self, run: Run, limit: int | None) -> list[Any]:
         return self._noted(run, self._ledger.history(self._name, limit, without=run.without()))
@@ -225,11 +339,12 @@ class LedgerSession(Shims, Compacting):
     def _append(self, run: Run, items: list[Any], batch: Batch, exchange: Exchange | None) -> None:
         calls = run.calls
         self._check_same(calls, "extend")
-        told = self._told(run, items, batch, exchange)
+        described = self._compaction.describe_batch(run, items, batch, exchange)
 
         def write() -> None:
-            said = structs.replace(told, run=calls.run, ordinal=calls.next)
-            run.wrote(self._ledger.extend(run.token or self._name, items, said))
+            said = structs.replace(described, run=calls.run, ordinal=calls.next)
+            token = self._ledger.histories().extend(run.token or self._name, items, said, inline=in_session_thread())
+            run.wrote(token)
 
         try:
             write()
@@ -245,13 +360,13 @@ class LedgerSession(Shims, Compacting):
         self._check_same(calls, "pop")
         if not calls.given and not self._ledger.history(self._name, 1).items:
             return None  # nothing to write down: nobody will ask again what this call did
-        item = self._ledger.pop(self._name, key=calls.key())
+        item = self._ledger.histories().pop(self._name, key=calls.key(), inline=in_session_thread())
         calls.count()
         return item
 
     def _clear(self, run: Run) -> None:
         self._check_same(run.calls, "clear")
-        self._ledger.clear(self._name, key=run.calls.key())
+        self._ledger.histories().clear(self._name, key=run.calls.key(), inline=in_session_thread())
         run.calls.count()
 
     def _fork(self, run: Run, at: int | ItemId | None, session_id: str | None) -> LedgerSession:
@@ -263,7 +378,7 @@ class LedgerSession(Shims, Compacting):
         branch = self._like(into)  # first: a class that cannot be made like this one leaves no branch behind
         if not (calls.given and fork_points.stands(self._ledger, name, of, None if at is None else through)):
             try:
-                self._ledger.fork(of, name, at=through)
+                self._ledger.histories().fork(of, name, at=through, inline=in_session_thread())
             except BaseException:
                 if self._owned:  # so the branch has a handle of its own
                     branch.ledger.close()
@@ -284,10 +399,10 @@ class LedgerSession(Shims, Compacting):
             self._ledger.path if self._owned else self._ledger,
             run_key=self.run_key,
             session_settings=self.session_settings,
-            client=self._client,
-            model=self._model,
-            compaction_mode=self._compaction_mode,
-            should_trigger_compaction=self._should_trigger_compaction,
+            client=self._options.client,
+            model=self._options.model,
+            compaction_mode=self._options.mode,
+            should_trigger_compaction=self._options.hook,
         )
 
     # -- end -------------------------------------------------------------------------------
@@ -316,6 +431,16 @@ class LedgerSession(Shims, Compacting):
     def _check_open(self) -> None:
         if self._closed:
             raise SessionClosedError(self._name)
+
+
+def _is_own(session: LedgerSession, called: frozenset[str]) -> bool:
+    """Return whether a session reads and writes exactly as `LedgerSession` does.
+
+    A subclass that overrides one of the four methods, or an object on which one of the called methods was replaced,
+    must not be bypassed: it may keep an index, or transform what it stores.
+    """
+    own = all(getattr(type(session), name) is getattr(LedgerSession, name) for name in READS | WRITES)
+    return own and not vars(session).keys() & called
 
 
 def name_of(session_id: object) -> str:

@@ -1,13 +1,13 @@
-"""What the SDK's own compaction wrapper looks for on the store that it wraps, so that it can use ours safely.
+"""The private operations that the SDK's own compaction wrapper looks for on the store that it wraps.
 
-`LedgerSession.run_compaction` is the supported way to compact. Who has wrapped a store in the SDK's
-`OpenAIResponsesCompactionSession` already can wrap this one as well: that class asks the store for three private
-operations and falls back to reading all, clearing and adding where it finds none. They are offered only to the
-versions of the SDK that they were tested with; without them the wrapper's own way loses nothing either, since
-clearing deletes nothing, but what others append meanwhile leaves the view.
+`LedgerSession.run_compaction` is the supported way to compact. A program that already wraps its store in the SDK's
+`OpenAIResponsesCompactionSession` can wrap this one as well. That class asks the store for three private
+operations; if they are missing, it reads all items, clears the store and adds the new items. The operations exist
+only for versions of the SDK that they were tested with. Without them nothing is lost either, since clearing
+deletes nothing, but items that others append meanwhile leave the view.
 
-Nothing is deleted here. What the wrapper calls a replacement is one conditional compaction, which covers what the
-wrapper has read and nothing that came after.
+Nothing is deleted here. What the wrapper calls a replacement is one conditional compaction. It covers what the
+wrapper has read, and nothing that came after.
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.metadata
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from rightful.errors import StaleTokenError, UsageError
-from rightful.integrations.openai_agents.call_queue import Line, answered, settled
+from rightful.integrations.openai_agents.call_queue import answered, in_session_thread, settled
 from rightful.integrations.openai_agents.json_items import as_json, count_of
 
 if TYPE_CHECKING:
-    from agents.memory import SessionSettings
-
-    from rightful import Ledger
     from rightful.field_types import ItemId
     from rightful.histories.history_model import History
-    from rightful.integrations.openai_agents.session_runs import Runs
+    from rightful.integrations.openai_agents.session_parts import SessionParts
     from rightful.tokens import Token
 
 Prune = Callable[[Any], bool]
-"""Says of an item whether it has expired."""
+"""Returns whether an item has expired."""
 
 MODE = "wrapper"
-"""How the compaction was done: by the SDK's wrapper, which does not say in which mode of its own."""
+"""The mode of a compaction by the SDK's wrapper, which does not report its own mode."""
 
 _TESTED = "0.24."
 _FIELDS = ("items", "complete", "replace_suffix")
-_READS = frozenset({"get_items"})
-_WRITES = frozenset({"add_items", "pop_item", "clear_session"})
+READS = frozenset({"get_items"})
+"""The methods of a session that read."""
+
+WRITES = frozenset({"add_items", "pop_item", "clear_session"})
+"""The methods of a session that write."""
+
 _READ: ContextVar[tuple[int, Token] | None] = ContextVar("rightful_compaction_read", default=None)
 
 
@@ -69,68 +70,62 @@ def _installed() -> Callable[..., Any] | None:
 _SNAPSHOT = _installed()
 
 
-class _Shims:
-    """The operations, for a session that keeps its items as `LedgerSession` does."""
+IS_SUPPORTED = _SNAPSHOT is not None
+"""Whether the installed SDK is a version whose private operations are known."""
 
-    _ledger: Ledger
-    _name: str
-    _line: Line
-    _runs: Runs
-    session_settings: SessionSettings | None
 
-    async def _get_compaction_snapshot(self, limit: int, *, prune_prefix: Prune | None = None) -> Any:  # noqa: ANN401 - the SDK's own class
-        """Return the last items and a way to replace the end of them; None where that would not be safe.
+class WrapperOperations:
+    """The operations that the SDK's compaction wrapper asks a store for.
+
+    Args:
+        parts: What they share with the session.
+    """
+
+    def __init__(self, parts: SessionParts) -> None:
+        self._ledger, self._name, self._queue, self._runs = parts
+
+    async def snapshot(self, limit: int, prune_prefix: Prune | None) -> Any:  # noqa: ANN401 - the SDK's own class
+        """Return the last items and a function that replaces the end of them.
 
         Args:
             limit: How many items, whatever the session's own limit is.
-            prune_prefix: Says which items at the very beginning have expired; they leave the view as well.
+            prune_prefix: Returns whether an item at the very beginning has expired; those leave the view as well.
         """
-        if _SNAPSHOT is None or not _is_own(self, _WRITES):
-            return None
-        read = await answered(self._line.put(lambda: self._view(count_of(limit + 1, None))))
+        assert _SNAPSHOT is not None
+        read = await answered(self._queue.put(lambda: self._view(count_of(limit + 1, None))))
         first = max(len(read.ids) - limit, 0)
         ids = read.ids[first:]
 
         async def replace_suffix(start: int, output: list[Any]) -> bool:
             expected, put = ids[start:], as_json(output)
             return bool(expected) and await settled(
-                self._line.put(lambda: self._replace_end(expected, put, prune_prefix))
+                self._queue.put(lambda: self._replace_end(expected, put, prune_prefix))
             )
 
         return _SNAPSHOT(read.items[first:], not first, replace_suffix)
 
-    @property
-    def _read_compaction_items(self) -> Callable[[int | None], Awaitable[tuple[list[Any], bool]]]:
-        """What a compaction reads with, instead of what the wrapper remembers.
+    async def read(self, limit: int | None, shown: int | None) -> tuple[list[Any], bool]:
+        """Return the items that a compaction reads and whether those are all; a replacement covers just these.
 
-        Raises:
-            AttributeError: That would not be safe, so the wrapper is to find nothing here.
+        Args:
+            limit: The limit that the wrapper asks for.
+            shown: How many of the last items that makes, with the session's own limit; None for all.
         """
-        if not _is_own(self, _READS | _WRITES):
-            raise AttributeError("_read_compaction_items")
-        return self._read_to_compact
-
-    async def _read_to_compact(self, limit: int | None) -> tuple[list[Any], bool]:
-        """Return what a compaction reads and whether that is all; a replacement after it covers just this."""
-        wanted = count_of(limit, self.session_settings)
-        read = await answered(self._line.put(lambda: self._view(wanted)))
+        read = await answered(self._queue.put(lambda: self._view(shown)))
         _READ.set((id(self), read.token))
         return read.items, limit is not None and len(read.items) < limit
 
-    async def _atomic_replace_items(self, items: list[Any]) -> bool:
-        """Let what the compaction has read give way to its output; False where that is not ours to do.
+    async def replace(self, items: list[Any]) -> None:
+        """Replace the items that the compaction has read with its output.
 
         Raises:
             StaleTokenError: The history was popped, cleared or compacted since. Nothing was written.
         """
-        if not _is_own(self, _READS | _WRITES):
-            return False
         put, read = as_json(items), _READ.get()
         token = read[1] if read is not None and read[0] == id(self) else None
-        await settled(self._line.put(lambda: self._replace_read(token, put)))
-        return True
+        await settled(self._queue.put(lambda: self._replace_read(token, put)))
 
-    # -- in the line -----------------------------------------------------------------------
+    # -- in the queue ----------------------------------------------------------------------
 
     def _view(self, limit: int | None) -> History:
         return self._ledger.history(self._name, limit, without=self._runs.of(None).without())
@@ -140,11 +135,13 @@ class _Shims:
 
     def _compact_read(self, token: Token, put: list[Any], covers: list[ItemId] | None) -> None:
         calls = self._runs.of(None).calls
-        self._ledger.compact(token, put, covers, mode=MODE, run=calls.run, ordinal=calls.next)
+        self._ledger.histories().compact(
+            token, put, covers, mode=MODE, run=calls.run, ordinal=calls.next, inline=in_session_thread()
+        )
         calls.compactions += 1
 
     def _replace_end(self, expected: list[ItemId], put: list[Any], expired: Prune | None) -> bool:
-        """Replace items if they still are the last ones: the wrapper asks for nothing less."""
+        """Replace items if they are still the last ones; return whether that was done."""
         token = self._view(len(expected)).token  # of as many items: whatever else is last now, one of them is not in it
         try:
             self._compact_read(token, put, expected)
@@ -155,33 +152,13 @@ class _Shims:
         return True
 
     def _take_out(self, expired: Prune) -> None:
-        """Let the view begin after what has expired. Readers that know of it do not see it anyway."""
+        """Remove expired items from the start of the view. Readers that check expiry do not see them anyway."""
         view = self._view(None)
         kept = next((at for at, item in enumerate(view.items) if not expired(item)), len(view.ids))
         if kept:
             try:
-                self._ledger.compact(view.token, [], view.ids[:kept], mode="expired")
+                self._ledger.histories().compact(
+                    view.token, [], view.ids[:kept], mode="expired", inline=in_session_thread()
+                )
             except (StaleTokenError, UsageError):
                 return
-
-
-def _is_own(session: object, called: frozenset[str]) -> bool:
-    """Whether a session does all four things as `LedgerSession` does.
-
-    A subclass that changes one of them, or an object of which a method that would be called was replaced, must not be
-    passed by: it may keep an index, or transform what it stores.
-    """
-    from rightful.integrations.openai_agents.ledger_session import LedgerSession
-
-    own = all(getattr(type(session), name) is getattr(LedgerSession, name) for name in _READS | _WRITES)
-    return own and not vars(session).keys() & called
-
-
-class _NoShims:
-    """What another version of the SDK finds: nothing, so that it goes its own way."""
-
-
-if TYPE_CHECKING:
-    Shims = _Shims
-else:
-    Shims = _Shims if _SNAPSHOT else _NoShims

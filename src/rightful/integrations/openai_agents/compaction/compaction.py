@@ -10,20 +10,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from rightful.errors import CompactionRefusedError, StaleTokenError, StorageError, UsageError
 from rightful.integrations.openai_agents import run_facts, sdk_private
-from rightful.integrations.openai_agents.call_queue import answered, settled
+from rightful.integrations.openai_agents.call_queue import answered, in_session_thread, settled
 from rightful.integrations.openai_agents.compaction import deferred, provider
 from rightful.integrations.openai_agents.compaction.compaction_plan import (
     Asked,
-    Hook,
+    CompactionOptions,
     Look,
-    Mode,
     Plan,
     checked_mode,
     is_encrypted,
@@ -31,17 +30,15 @@ from rightful.integrations.openai_agents.compaction.compaction_plan import (
     seen_by,
 )
 from rightful.integrations.openai_agents.compaction.model_input import Exchange, Proof, prove, ranges, sendable, whole
-from rightful.integrations.openai_agents.json_items import count_of
 
 if TYPE_CHECKING:
-    from agents import RunContextWrapper, RunHooks
-    from agents.memory import OpenAIResponsesCompactionArgs, SessionSettings
+    from agents import RunContextWrapper
+    from agents.memory import OpenAIResponsesCompactionArgs
 
-    from rightful import Ledger
     from rightful.histories.history_model import History
-    from rightful.integrations.openai_agents.call_queue import Line
     from rightful.integrations.openai_agents.compaction.model_input import Mark
-    from rightful.integrations.openai_agents.session_runs import Run, Runs
+    from rightful.integrations.openai_agents.session_parts import SessionParts
+    from rightful.integrations.openai_agents.session_runs import Run
     from rightful.tokens import Batch
 
 _OUTDATES = ("history.compacted", "history.popped", "history.cleared", "history.forked", "event.withdrawn")
@@ -49,76 +46,50 @@ _OUTDATES = ("history.compacted", "history.popped", "history.cleared", "history.
 _log = logging.getLogger("rightful.openai_agents")
 
 
-class Compacting:
-    """What a session does for compaction. `LedgerSession` has it."""
+class Compaction:
+    """The compaction of one session.
 
-    session_settings: SessionSettings | None
-    _name: str
-    _ledger: Ledger
-    _runs: Runs
-    _line: Line
-    _client: Any
-    _model: str
-    _compaction_mode: Mode
-    _should_trigger_compaction: Hook | None
-    _default_client: Any = None
-    _unstored: str | None = None
-    _warned: frozenset[str] = frozenset()
+    Args:
+        parts: What it shares with the session.
+        options: How it compacts.
+    """
 
-    def hooks(self, inner: RunHooks[Any] | None = None) -> RunHooks[Any]:
-        """Return hooks for `Runner.run(…, hooks=…)` that note what the model is really sent.
+    def __init__(self, parts: SessionParts, options: CompactionOptions) -> None:
+        self._ledger, self._name, self._queue, self._runs = parts
+        self._options = options
+        self._default_client: Any = None
+        self._unstored: str | None = None
+        self._warned: frozenset[str] = frozenset()
 
-        With them, by the SDK's public interface alone, it is proven what a compaction may cover, and each batch is
-        kept with its response id, agent and usage. Without them that hangs on what the SDK notes for itself.
-
-        Args:
-            inner: Hooks of your own; every call goes on to them.
-        """
-        from rightful.integrations.openai_agents.run_hooks import RecordingHooks
-
-        return RecordingHooks(self._runs, inner)
-
-    async def run_compaction(
-        self, args: OpenAIResponsesCompactionArgs | None = None, *, wrapper: RunContextWrapper[Any] | None = None
+    async def run(
+        self,
+        args: OpenAIResponsesCompactionArgs | None,
+        wrapper: RunContextWrapper[Any] | None,
+        *,
+        limit: int | None,
+        ignore_ids: bool,
     ) -> None:
-        """Let a provider's summary stand for items of the history. All of them remain in the log.
-
-        The SDK calls it after each response that ends a turn. That does something only if the session was given a
-        client or a hook that says when: nobody's history is sent to a provider for want of an argument. With a run,
-        only items are covered that its model is proven to have seen; by hand, without one, all that the session
-        shows. Nothing is covered by halves: a call without its output, or an approval without its answer, stays.
-
-        If somebody clears, pops or compacts the history while the provider works, nothing is written and the log says
-        so. It raises nothing then: what came to be is what they wanted last, and no run dies of it.
+        """Compact if it is due; as `LedgerSession.run_compaction`.
 
         Args:
-            args: `response_id`, `compaction_mode`, `store` and `force`, as the SDK has them.
-            wrapper: The run that it is for; the SDK gives it. What the compaction uses is added to its usage.
-
-        Raises:
-            UsageError: The items are encrypted, so that no provider can read them; or `should_trigger_compaction`
-                does not say whether, but when awaited; or it is asked for by hand without a client, and the SDK's
-                default one cannot be created, as without OPENAI_API_KEY. Nothing was sent or written.
-            CompactionRefusedError: `previous_response_id` was asked for by hand, and it is not known what that
-                response has seen, or some of that may have been taken back since. Nothing was sent or written.
-            Exception: Whatever the client raises, and ValueError or InvalidEventError if its answer holds what is no
-                item. Nothing was written; the compaction is owed, and the next call makes it without asking whether
-                it is due. What failed again is left alone until ten more items came.
+            args: What the caller asks for.
+            wrapper: The run that it is for; None for a call by hand.
+            limit: How many of the last items the session shows; None for all.
+            ignore_ids: Whether the session compares items without their ids.
         """
-        self._check_open()
         asked = self._asked(args)
         run = self._runs.of(wrapper)
         by_hand = wrapper is None or (asked.force and run.token is None)
-        if not (by_hand or asked.force or self._automatic()):
+        if not (by_hand or asked.force or self.is_automatic()):
             return
-        if run.calls.given and await answered(self._line.put(lambda: self._is_repeated(run))):
+        if run.calls.given and await answered(self._queue.put(lambda: self._is_repeated(run))):
             return
         mode = self._mode(asked, by_hand=by_hand)
-        window = await answered(self._line.put(lambda: self._window(run)))
+        window = await answered(self._queue.put(lambda: self._window(run, limit)))
         forced, shown = asked.force or window.owed is not None, window.items
         if not (forced or is_encrypted(shown) or self._due(asked, mode, shown)):
             return
-        look = await answered(self._line.put(lambda: self._look(run)))
+        look = await answered(self._queue.put(lambda: self._look(run, limit)))
         if is_encrypted(look.view.items):
             self._refuse_encrypted(by_hand=by_hand)
             return
@@ -127,7 +98,7 @@ class Compacting:
         if by_hand:
             plan = await asyncio.to_thread(self._plan_by_hand, look, asked, mode)
         else:
-            plan = await self._plan(look, asked, mode, run, self._exchange(run, wrapper))
+            plan = await self._plan(look, asked, mode, run, self.last_exchange(run, wrapper, ignore_ids=ignore_ids))
         if plan is None:
             return
         other = (plan.mode, plan.items) != (mode, [sendable(item) for item in shown])
@@ -137,8 +108,9 @@ class Compacting:
 
     # -- what is due -----------------------------------------------------------------------
 
-    def _automatic(self) -> bool:
-        return self._client is not None or self._should_trigger_compaction is not None
+    def is_automatic(self) -> bool:
+        """Return whether the session compacts without being asked by hand."""
+        return self._options.client is not None or self._options.hook is not None
 
     def _asked(self, args: OpenAIResponsesCompactionArgs | None) -> Asked:
         said: dict[str, Any] = {**(args or {})}
@@ -147,7 +119,7 @@ class Compacting:
             self._unstored = response_id
         elif store and response_id == self._unstored:
             self._unstored = None
-        mode = checked_mode(said.get("compaction_mode") or self._compaction_mode)
+        mode = checked_mode(said.get("compaction_mode") or self._options.mode)
         if mode == "previous_response_id" and response_id is None:
             raise CompactionRefusedError(
                 self._name, "mode `previous_response_id` needs a response id, but no response id was given"
@@ -168,7 +140,7 @@ class Compacting:
             "compaction_candidate_items": provider.candidates(shown),
             "session_items": shown,
         }
-        said: Any = (self._should_trigger_compaction or provider.due)(context)
+        said: Any = (self._options.hook or provider.due)(context)
         if inspect.isawaitable(said):
             if inspect.iscoroutine(said):
                 said.close()
@@ -192,31 +164,30 @@ class Compacting:
             return True
         return bool(histories.done(self._name, calls.run, calls.next))
 
-    def _window(self, run: Run) -> History:
+    def _window(self, run: Run, limit: int | None) -> History:
         """Return what the hook is shown; no more of the history is read before something is due."""
-        return self._ledger.history(self._name, count_of(None, self.session_settings), without=run.without())
+        return self._ledger.history(self._name, limit, without=run.without())
 
-    def _look(self, run: Run, *, near: bool = False) -> Look:
+    def _look(self, run: Run, limit: int | None, *, near: bool = False) -> Look:
         """Look at all of the history; or near its end, at as many items as the run knows and the one before them."""
         shown = len(run.known or ()) + 1 if near else None
         view = self._ledger.history(self._name, shown, without=run.without())
         read = run.token if run.known is not None else None
         since = view.token.position if read is None or read.void else read.position
         known = frozenset(at for at, one in enumerate(view.ids) if run.known is not None and one in run.known)
-        count, limit = len(view.items), count_of(None, self.session_settings)
+        count = len(view.items)
         window = range(0 if limit is None else max(0, count - limit), count)
         changes = self._ledger.read(session=self._name, types=_OUTDATES, after=since)
         return Look(view, window, known, next(iter(changes), None) is not None)
 
     # -- what is proven --------------------------------------------------------------------
 
-    def _exchange(self, run: Run, wrapper: RunContextWrapper[Any] | None) -> Exchange | None:
-        """Return the last request of a run that was answered: as hooks tell it, else as the SDK noted it."""
+    def last_exchange(self, run: Run, wrapper: RunContextWrapper[Any] | None, *, ignore_ids: bool) -> Exchange | None:
+        """Return the last answered request of a run, as hooks recorded it, else as the SDK recorded it."""
         if run.exchange is not None or wrapper is None:
             return run.exchange
         noted = sdk_private.noted_by(wrapper)
         if run.noted[0] is not noted:
-            ignore_ids = bool(getattr(self, "_ignore_ids_for_matching", False))
             run.noted = (noted, sdk_private.exchange_of(noted, ignore_ids=ignore_ids))
         return run.noted[1]
 
@@ -224,15 +195,15 @@ class Compacting:
         view = look.view
         return prove(view.items, look.known, exchange, run.marks.of(view.ids, view.items, exchange.marker), coming)
 
-    def _told(self, run: Run, items: list[Any], batch: Batch, exchange: Exchange | None) -> Batch:
-        """Return what is known of a batch with what the response tells that it came with."""
+    def describe_batch(self, run: Run, items: list[Any], batch: Batch, exchange: Exchange | None) -> Batch:
+        """Return a batch's description, with the facts of the response that its items came with."""
         if exchange is None or all(isinstance(one, dict) and one.get("role") == "user" for one in items):
             return batch
         coming = [exchange.marker(item) for item in items]
-        look = self._look(run, near=True)
+        look = self._look(run, None, near=True)
         proof = self._prove(look, run, exchange, coming)
         if not (proof.explained and look.known.issuperset(range(1, len(look.view.ids)))):
-            look = self._look(run)
+            look = self._look(run, None)
             proof = self._prove(look, run, exchange, coming)
         return structs.replace(
             batch,
@@ -287,11 +258,11 @@ class Compacting:
             return
         response_id = asked.response_id if plan.mode == "previous_response_id" else None
         try:
-            answer = await provider.ask(client, self._model, plan.items, response_id)
+            answer = await provider.ask(client, self._options.model, plan.items, response_id)
             usage = self._counted(answer, run, wrapper)
             items = provider.replayed(getattr(answer, "output", None) or [])
             if items:
-                await settled(self._line.put(lambda: self._write(plan, look, items, usage, response_id, run)))
+                await settled(self._queue.put(lambda: self._write(plan, look, items, usage, response_id, run)))
         except StaleTokenError as error:
             _log.warning("The compaction of %s finished too late: %s", self._name, error)
         except StorageError:
@@ -325,7 +296,7 @@ class Compacting:
         Raises:
             UsageError: There is no run, and no client can be made.
         """
-        if self._client is None and self._default_client is None:
+        if self._options.client is None and self._default_client is None:
             try:
                 self._default_client = sdk_private.default_client()
             except Exception as error:
@@ -335,7 +306,7 @@ class Compacting:
                         f"written. Set OPENAI_API_KEY, or pass `client` to the session."
                     ) from error
                 self._warn_once(f"the client could not be created ({error})")
-        return self._client or self._default_client
+        return self._options.client or self._default_client
 
     def _write(
         self,
@@ -346,7 +317,7 @@ class Compacting:
         response_id: str | None,
         run: Run,
     ) -> None:
-        receipt = self._ledger.compact(
+        receipt = self._ledger.histories().compact(
             look.view.token,
             items,
             ranges(look.view.ids, plan.covered),
@@ -355,6 +326,7 @@ class Compacting:
             run=run.calls.run,
             usage=usage,
             ordinal=run.calls.next,
+            inline=in_session_thread(),
         )
         run.calls.compactions += 1
         if run.known is not None:
@@ -367,41 +339,30 @@ class Compacting:
     # -- what is owed ----------------------------------------------------------------------
 
     async def _owe(self, run: Run, asked: Asked, reason: str) -> None:
-        await settled(self._line.put(lambda: deferred.owe(self._ledger, self._name, asked, run.calls.run, reason)))
+        await settled(self._queue.put(lambda: self._owe_now(run, asked, reason)))
+
+    def _owe_now(self, run: Run, asked: Asked, reason: str) -> None:
+        deferred.owe(self._ledger, self._name, asked, run.calls.run, reason, inline=in_session_thread())
 
     async def _rests(self, look: Look, asked: Asked) -> bool:
         """Return whether what is owed has failed too often to be tried with this call."""
         if asked.force or look.view.owed is None:
             return False
-        rests = await answered(self._line.put(lambda: deferred.rests(self._ledger, self._name)))
+        rests = await answered(self._queue.put(lambda: deferred.rests(self._ledger, self._name)))
         if rests:
             self._warn_once("the provider failed repeatedly; the next attempt is after ten more items")
         return rests
 
-    @property
-    def _defer_compaction(self) -> Callable[..., Awaitable[None]]:
-        """What the SDK tells of a turn with tool outputs, which put a compaction off.
-
-        Raises:
-            AttributeError: Nothing is compacted by itself here, so there is nothing to put off.
-        """
-        if not self._automatic():
-            raise AttributeError("_defer_compaction")
-        return self._put_off
-
-    async def _put_off(
-        self,
-        response_id: str,
-        store: bool | None = None,  # noqa: FBT001 - as the SDK calls it
-        *,
-        wrapper: RunContextWrapper[Any] | None = None,
+    async def defer(
+        self, response_id: str, *, store: bool | None, wrapper: RunContextWrapper[Any] | None, limit: int | None
     ) -> None:
+        """Record that a compaction is owed, if one is due after a turn with tool outputs."""
         args: OpenAIResponsesCompactionArgs = {"response_id": response_id}
         if store is not None:
             args["store"] = store
         asked = self._asked(args)
         run = self._runs.of(wrapper)
-        window = await answered(self._line.put(lambda: self._window(run)))
+        window = await answered(self._queue.put(lambda: self._window(run, limit)))
         if window.owed is not None or is_encrypted(window.items):
             return
         if self._due(asked, self._mode(asked, by_hand=False), window.items):
@@ -421,6 +382,3 @@ class Compacting:
         level = logging.DEBUG if what in self._warned else logging.WARNING
         self._warned |= {what}
         _log.log(level, "%s was not compacted: %s.", self._name, what)
-
-    def _check_open(self) -> None:
-        raise NotImplementedError

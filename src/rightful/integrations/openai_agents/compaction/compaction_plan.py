@@ -27,6 +27,15 @@ MODES: tuple[Mode, ...] = ("auto", "input", "previous_response_id")
 """All of them."""
 
 
+class CompactionOptions(NamedTuple):
+    """How a session compacts; the arguments of `LedgerSession` with these meanings."""
+
+    client: Any
+    model: str
+    mode: Mode
+    hook: Hook | None
+
+
 class Asked(NamedTuple):
     """What a call asks for."""
 

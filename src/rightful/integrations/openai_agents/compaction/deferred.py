@@ -27,7 +27,7 @@ _RETRIES = 2
 """After so many failures the provider is not asked again with each turn."""
 
 
-def owe(ledger: Ledger, session: str, asked: Asked, run: str, reason: str) -> None:
+def owe(ledger: Ledger, session: str, asked: Asked, run: str, reason: str, *, inline: bool = False) -> None:
     """Write down that a compaction is owed; what is owed already, again only if it failed by itself."""
     failed = reason.startswith(FAILED) and not asked.force
     if not failed and ledger.history(session, 0).owed is not None:
@@ -48,9 +48,9 @@ def owe(ledger: Ledger, session: str, asked: Asked, run: str, reason: str) -> No
     )
     for _ in range(limits.HISTORY_SENDS - 1):
         with contextlib.suppress(OutcomeUnknownError):
-            ledger.append([event])
+            ledger.log.append([event], inline=inline)
             return
-    ledger.append([event])
+    ledger.log.append([event], inline=inline)
 
 
 def rests(ledger: Ledger, session: str) -> bool:
