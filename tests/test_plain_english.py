@@ -6,8 +6,6 @@ import pytest
 from tests import english
 
 MOST: dict[str, int] = {
-    "cli comment": 89,
-    "demo comment": 5,
     "docs docs": 77,
     "encoding comment": 10,
     "encoding name": 5,
@@ -17,7 +15,7 @@ MOST: dict[str, int] = {
     "histories comment": 28,
     "histories name": 12,
     "importers comment": 234,
-    "integrations comment": 85,
+    "integrations comment": 30,
     "integrations name": 14,
     "log comment": 14,
     "log name": 9,

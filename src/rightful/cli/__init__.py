@@ -1,8 +1,8 @@
-"""The command line: one module a command, loaded when it is called and not before.
+"""The command line: one module per command, imported when the command is called.
 
 A command module has a docstring (its first line is the summary, all of it is the help),
-`arguments(parser)`, which declares what it takes, and `run(args)`, which does it and returns
-the exit code: 0 done, 1 the check said no, 2 wrong usage or invalid input, 3 conflict, 4 storage.
+`arguments(parser)`, which declares its arguments, and `run(args)`, which runs it and returns
+the exit code: 0 success, 1 check failed, 2 wrong usage or invalid input, 3 conflict, 4 storage error.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ COMMANDS: dict[str, str] = {
 """The module of each command."""
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C: 128 and the signal's number, as shells have it."""
+"""Exit code after Ctrl-C: 128 + the signal number, as in shells."""
 
 PIPE_CLOSED = 141
-"""Exit code when the reader of our output went away: 128 and SIGPIPE."""
+"""Exit code when the reader of stdout has closed the pipe: 128 + SIGPIPE."""
 
 _ENDED_BY = ("SIGTERM", "SIGINT", "SIGHUP")
 
 _HOOK_CALL = ["hook", "run"]
-"""How the words begin that an agent's hook calls us with, many times a minute."""
+"""The first arguments of a call by an agent's hook. Hooks call many times a minute."""
 
 _HOOK_ACTIONS = ("install", "remove", "status", "run")
 _HOOK_AGENT = "claude-code"
@@ -59,7 +59,7 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     """Return the argument parser.
 
     Args:
-        command: Prepare this command alone; one that ingests loads no other. None: all.
+        command: The only command to prepare, so that no other is imported; all if None.
     """
     from rightful.cli.support import parsing
 
@@ -67,7 +67,7 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
 
 
 def _named(words: Sequence[str]) -> str | None:
-    """Return the command that the words name, when nothing but `--ledger` stands before it."""
+    """Return the command in the arguments, if only `--ledger` precedes it."""
     rest = iter(words)
     for word in rest:
         if word == "--ledger":
@@ -78,10 +78,10 @@ def _named(words: Sequence[str]) -> str | None:
 
 
 def _hook_call(words: Sequence[str]) -> list[str] | None:
-    """Return the words of an agent's call in the order in which `install` writes them; None if it is no such call.
+    """Return the arguments of a hook call in the order in which `install` writes them; None for other calls.
 
-    An agent that is told to call us with other words must not be stopped by a word that we do not know
-    (exit code 2 of a PreToolUse hook blocks the tool), nor by help. An agent that we do not know gets no words.
+    A hook that passes other arguments must not block its agent because of an unknown one
+    (exit code 2 of a PreToolUse hook blocks the tool), or by help. An unknown agent gets an empty list.
     """
     if "hook" not in words or "run" not in words:
         return None
@@ -101,7 +101,7 @@ def _hook_call(words: Sequence[str]) -> list[str] | None:
     if next((word for word in after if word in _HOOK_ACTIONS), None) != "run":
         return None
     if {"-h", "--help"} & set(options) and sys.stdin is not None and sys.stdin.isatty():
-        return None  # somebody asks
+        return None  # a person at a terminal asks for help
     agents = after[after.index("run") + 1 :] or [_HOOK_AGENT]
     ledger = ["--ledger", options["--ledger"]] if "--ledger" in options else []
     verbose = ["--verbose"] if "--verbose" in options else []
@@ -112,19 +112,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     Args:
-        argv: The words after the program's name; the process's own if None.
+        argv: The arguments after the program's name; those of the process if None.
     """
     alone = argv is None
     if alone:
-        atexit.register(_ignore_interrupts)  # all is said by then, and the rest would end in a traceback
+        atexit.register(_ignore_interrupts)  # the answer is complete by then; an interrupt would only print a traceback
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         if (call := _hook_call(words)) is not None and not (words := call):
-            return 0  # nobody's words that we could read
+            return 0  # a hook call of an unknown agent
         if words[:2] == _HOOK_CALL and (code := _hooked(words[2:], alone=alone)) is not None:
             return code
         return _main(words, alone=alone)
-    except KeyboardInterrupt:  # where nothing is guarded yet: modules are being loaded
+    except KeyboardInterrupt:  # before `_guarded`: modules are being imported
         return _interrupted(alone=alone)
 
 
@@ -137,7 +137,7 @@ def _main(words: Sequence[str], *, alone: bool) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a narrow locale must not lose an answer
-    gc.disable()  # loading modules makes no garbage, and looking for it costs a hook 3 of its 60 ms
+    gc.disable()  # importing makes no garbage, and collecting costs a hook 3 of its 60 ms
     try:
         return _guarded(lambda: _version() if words == ["--version"] else _run(words), alone=alone)
     finally:
@@ -145,7 +145,7 @@ def _main(words: Sequence[str], *, alone: bool) -> int:
 
 
 def _interrupted(*, alone: bool) -> int:
-    """Say that Ctrl-C was taken; a second one, which is often sent along, does not cut the sentence off."""
+    """Report Ctrl-C. A second one, which is often sent along, must not cut the message off."""
     if alone:
         _ignore_interrupts()
     eval("0")  # noqa: S307 - CPython forgets that one stopped an `exec` of text (namedtuple's), and so would end by it
@@ -158,7 +158,7 @@ def _interrupted(*, alone: bool) -> int:
 
 
 def _ignore_interrupts() -> None:
-    # What `signal` stands on: that one takes half a millisecond of each process to load.
+    # The C module below `signal`, whose import takes half a millisecond in each process.
     import _signal  # type: ignore[import-not-found]
 
     with contextlib.suppress(ValueError):  # not the main thread, which no signal reaches
@@ -166,9 +166,9 @@ def _ignore_interrupts() -> None:
 
 
 def _hooked(words: Sequence[str], *, alone: bool) -> int | None:
-    """Take a call of an agent's hook; return None if the words are not the ones that `install` writes.
+    """Handle a call by an agent's hook; return None if the arguments are not those that `install` writes.
 
-    Nothing ends it while it loads: it could not yet keep what it was told.
+    Signals are ignored during the import: the input could not be kept yet.
     """
     import signal  # loaded where it is needed: it takes half a millisecond
 
@@ -188,14 +188,14 @@ def _run(words: Sequence[str]) -> int:
         args, rest = parser(_named(words)).parse_known_args(words)
         if rest:
             args.parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    except SystemExit as stopped:  # argparse has said what is wrong, or has shown the help
+    except SystemExit as stopped:  # argparse has printed the error or the help
         return int(stopped.code or 0)
     code: int = args.run(args)
     return code
 
 
 def _guarded(work: Callable[[], int], *, alone: bool) -> int:
-    """Do the work and give all of its answer; return the exit code of what goes wrong, having said it."""
+    """Run the work and flush its answer. Print an error, if there is one, and return its exit code."""
     from rightful.cli.output import terminal
     from rightful.errors import RightfulError
 

@@ -2,10 +2,10 @@
 
 All is fixed: names, times, grades. Long sessions that quote their paths do well, short ones
 that retry blindly do badly, and each is graded while the next one has just been shown its
-lessons. So the newest exposure is nearly always somebody else's. Of the last session only a
-state file is left, and nobody has graded it. The bandit's state file is what the historical
-updater left of it all: each grade on the lessons of whoever was shown any last. Of the first
-session the transcript of Claude Code is there, and the log that its run printed of the same. Beside
+lessons. So the newest exposure nearly always belongs to another session. Of the last session only a
+state file is left, and it has no grade. The bandit's state file is what the historical
+updater wrote: each grade credited to the lessons that were shown last. Of the first
+session there are the transcript of Claude Code and the log that its run printed. In addition to
 them stands the database of an app on the OpenAI Agents SDK.
 """
 
@@ -40,7 +40,7 @@ class Session(NamedTuple):
         start: When it began; minutes after `START`.
         end: When it ended and was graded; minutes after `START`.
         lessons: What it was shown a minute after it began.
-        grade: The reward; None for a session that nobody graded.
+        grade: The reward; None for a session without a grade.
         harness: What ran it.
     """
 

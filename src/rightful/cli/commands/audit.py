@@ -98,9 +98,9 @@ def _note_own_balances(*sides: Named) -> None:
 
 
 def _sides(args: argparse.Namespace) -> tuple[Named, Named]:
-    """Return what is audited and what it is held against: `--against P` alone holds P against bound.
+    """Return the audited policy and the reference: `--against P` alone compares P with bound.
 
-    With a what-if option and no policy, the reference itself is what is changed.
+    With a what-if option and no policy, the reference itself is changed.
     """
     default = "bound" if what_if.is_used(args, but=_BALANCES) else "historical-newest"
     audited = options.policy_named(args.policy or args.against or default, "POLICY" if args.policy else "--against")
@@ -230,7 +230,7 @@ def _astray(foreign: int, bounds: tuple[int, int]) -> str:
 
 
 def _show_foreign(found: Audit, policy: Named) -> None:
-    """Show the newest foreign grades: whose, and whom they paid."""
+    """Show the newest foreign grades: their session, and the session that was credited."""
     from rightful.cli.output import indented, tables
 
     if not found.foreign:
@@ -255,7 +255,7 @@ def _file_name(arm: str) -> str:
 
 
 def _show_bins(found: Audit, roles: _Roles) -> None:
-    """One bar a policy: each grade is in one bin."""
+    """Print one bar per policy: each grade is in exactly one bin."""
     from rightful.cli.output import tables
 
     sides = (found.bins_bound, found.bins_policy)
@@ -278,5 +278,5 @@ def _mean(belief: tuple[float, float]) -> float:
 
 
 def _part(part: float, whole: str, share: float | None) -> str | None:
-    """Return a part of a whole in words; None where there is no whole."""
+    """Return a part of a whole in words; None if the whole is unknown."""
     return None if share is None else f"{options.number(part)} {whole} ({share:.0%})"

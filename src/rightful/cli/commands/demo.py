@@ -52,7 +52,7 @@ class Step(NamedTuple):
         before: What it is for.
         words: The command, without `rightful --ledger PATH`.
         after: What it showed.
-        happens: What happens in the ledger before it, by the Python API.
+        happens: A change of the ledger before the command, by the Python API.
     """
 
     before: str
@@ -67,7 +67,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the workspace, run the commands, and say what they show."""
+    """Write the workspace, run the commands, and explain their output."""
     from rightful import ledger as app
     from rightful.demo import demo_workspace
 
@@ -129,7 +129,7 @@ def _steps(workspace: Workspace) -> list[Step]:
 
 
 def _repair(state: str) -> list[Step]:
-    """The bandit's file: which rule wrote it, why its numbers are wrong, and how it is put right and back."""
+    """Return the steps for the bandit's file: the rule that wrote it, its errors, the repair and the rollback."""
     return [
         Step(
             "5. Which rule wrote the bandit's file?",
@@ -162,7 +162,7 @@ def _repair(state: str) -> list[Step]:
 
 
 def _read(transcripts: list[str]) -> list[Step]:
-    """What the first session said: two files tell of it, and each thing is shown once."""
+    """Return the steps for the first session's transcript: two files, each entry shown once."""
     return [
         Step(
             "10. Import the transcript of the first session, and the log that its run printed.",
@@ -178,7 +178,7 @@ def _read(transcripts: list[str]) -> list[Step]:
 
 
 def _compact(database: str) -> list[Step]:
-    """A history of another session: compacted, while somebody appends to it."""
+    """Return the steps for a history that is compacted while another run appends to it."""
     from rightful.demo.demo_history import SESSION
 
     return [
@@ -203,7 +203,7 @@ def _compact(database: str) -> list[Step]:
 
 
 def _compacted(ledger: Path) -> None:
-    """Let one run compact what it has read, and another append before it is done."""
+    """Compact what one run has read after another run has appended a message."""
     from rightful import ledger as app
     from rightful import times
     from rightful.demo import demo_history, demo_workspace

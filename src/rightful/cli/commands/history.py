@@ -70,7 +70,7 @@ def _position(ledger: Ledger, given: str | None) -> int | None:
     """Return the position that `--at` gives, or the last one that was recorded by the time that it gives.
 
     Raises:
-        UsageError: It is none of this ledger: a number that was mistyped must not look like the end.
+        UsageError: It is after the end of this ledger; a typing error must not look like the end.
     """
     if given is None:
         return None

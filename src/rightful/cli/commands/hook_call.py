@@ -1,4 +1,4 @@
-"""One call of an agent's hook: read what the agent says, append it, and never disturb the agent.
+"""One call of an agent's hook: read the agent's JSON, append its events, and never disturb the agent.
 
 Nothing is printed, since Claude Code puts a hook's stdout in front of the model, and the exit code is
 always 0. What cannot be written is kept in the spool: as events if they were made, else as the input.
@@ -39,11 +39,11 @@ _ENDED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
 
 
 class Call(NamedTuple):
-    """What the words of a call say.
+    """The parsed arguments of a call.
 
     Attributes:
         ledger: The ledger, as `--ledger` names it; None if it does not.
-        verbose: Say on stderr what happens.
+        verbose: Print the steps on stderr.
     """
 
     ledger: str | None = None
@@ -71,10 +71,10 @@ def call_of(words: Sequence[str]) -> Call | None:
 
 
 def answer(call: Call, *, alone: bool) -> int:
-    """Take one call; return 0 whatever happens.
+    """Handle one call; return 0 in any case.
 
     Args:
-        call: What is asked.
+        call: The parsed arguments.
         alone: This process is the call's own: it may change its signals and streams, and it ends here.
     """
     at_us = time.time_ns() // 1_000
@@ -109,25 +109,25 @@ class _Signals:
         self._armed = False
 
     def take(self) -> None:
-        """Let them come here, and an alarm among them."""
+        """Install the handlers, and start the alarm."""
         for number in _ENDED_BY:
             signal.signal(number, self._came)
         signal.setitimer(signal.ITIMER_REAL, limits.HOOK_TOTAL_S)
         self.alone = True
 
     def arm(self) -> None:
-        """Let them end what goes on, at once if one has come."""
+        """Raise an error when a signal comes; at once if one has come."""
         self._armed = True
         if self.ended:
             self.disarm()
             raise EndedError(self.ended)
 
     def disarm(self) -> None:
-        """Let them end nothing any more."""
+        """Only note signals from now on."""
         self._armed = False
 
     def bound(self) -> None:
-        """Let what is being kept take so long and no longer."""
+        """Limit the time for keeping the input."""
         if self.alone:
             signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
             signal.setitimer(signal.ITIMER_REAL, limits.HOOK_KEEP_S)
@@ -141,7 +141,7 @@ class _Signals:
 
 
 class _StderrLog:
-    """Says on stderr what happens, to who asked for it."""
+    """Prints the steps on stderr if `--verbose` was given."""
 
     def __init__(self, *, verbose: bool) -> None:
         self._verbose = verbose
@@ -154,7 +154,7 @@ class _StderrLog:
 
 
 def _be_silent(*, verbose: bool) -> None:
-    """Let stdout, and stderr unless somebody wants to see it, lead nowhere, whoever writes there."""
+    """Point stdout, and stderr unless it is verbose, at /dev/null, for libraries too."""
     nowhere = os.open(os.devnull, os.O_RDWR)  # takes the place of stdin if that was closed, and keeps it
     os.dup2(nowhere, 1)
     if not verbose or sys.stderr is None:
@@ -162,7 +162,7 @@ def _be_silent(*, verbose: bool) -> None:
 
 
 def _input() -> Iterator[bytes]:
-    """Yield what stands on stdin, up to a limit; what lies beyond it is read and dropped."""
+    """Yield stdin up to a limit; the rest is read and dropped."""
     if sys.stdin is None:
         return
     stream: Any = sys.stdin.buffer
@@ -174,7 +174,7 @@ def _input() -> Iterator[bytes]:
 
 
 def _stdin_data(signals: _Signals) -> tuple[bytes, str]:
-    """Return what stands on stdin, and why it may be cut short; empty if it is not.
+    """Return the data on stdin, and why it may be cut short; empty if it is complete.
 
     It is read to its end, or to the end of a whole object where the agent leaves it open. Once a signal
     has come, what is there is read and no more is waited for.
@@ -228,10 +228,10 @@ class _Recording:
         self._events: list[dict[str, Any]] | None = None
         self._cursor: Cursor | None = None
         self._taken: Taken = {}
-        self._recorder: LMDBRecorder | None = None  # held to the end: it closes itself when it is let go
+        self._recorder: LMDBRecorder | None = None  # kept to the end: it would be closed with its last reference
 
     def take(self, cut: str) -> None:
-        """Append what the call says, or keep it.
+        """Append the events of the call, or keep them in the spool.
 
         Args:
             cut: Why the input may be cut short; empty if it is not.
@@ -240,7 +240,7 @@ class _Recording:
 
         try:
             path = _ledger(self._call)
-        except Exception as error:  # noqa: BLE001 - nobody knows for which ledger it should wait
+        except Exception as error:  # noqa: BLE001 - the ledger of the input is unknown
             aside = Spool(f"{_working_folder()}/.rightful", os.environ).set_aside(self._raw, str(error), self._at_us)
             self._stderr.write(f"{error} Set aside in {aside}")
             return
@@ -283,7 +283,7 @@ class _Recording:
             return
         cursor = self._cursor = Cursor(path, raw)
         self._events = events
-        if not claude_hook.contradicts(value):  # else nobody knows which session saw the lessons
+        if not claude_hook.contradicts(value):  # else the session that saw the lessons is unknown
             exposures, self._taken = self._exposures(value, raw, cursor, spool)
             self._events = events + exposures
         if self._events or spool.waiting():
@@ -294,7 +294,7 @@ class _Recording:
             cursor.forget()
 
     def _refuse(self, spool: Spool, error: InvalidEventError, cut: str) -> None:
-        """Set an input aside; those that name nobody, which may be many, in one note."""
+        """Set an input aside; inputs without a session, which may be many, share one note."""
         if error.place == "$.session_id":
             aside = spool.set_aside_once(str(error), self._raw, str(error), self._at_us)
         else:
@@ -312,7 +312,7 @@ class _Recording:
     def _exposures(
         self, value: dict[str, Any], raw: str, cursor: Cursor, spool: Spool
     ) -> tuple[list[dict[str, Any]], Taken]:
-        """Return what the lesson hook left; a mistake there costs it until the next call, and nothing else."""
+        """Return the lesson hook's exposures. An error there only delays them until the next call."""
         from rightful.integrations.claude_code import hook_lessons as claude_hook_lessons
 
         try:

@@ -36,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Append all lines, a thousand in one transaction, and answer for each."""
+    """Append all lines, up to a thousand per transaction, and print the receipts."""
     with terminal.open_ledger(args) as ledger, _file(args.file) as file:
         answer, log = _Answer(whole=args.json), logs.of(args)
         try:
@@ -81,9 +81,9 @@ def _parsed(line: Line) -> Any:  # noqa: ANN401 - any JSON value, or the receipt
 
 
 class _Answer:
-    """Counts receipts, complains of bad lines, and prints each receipt if asked to.
+    """Counts receipts, warns about invalid lines, and prints each receipt if requested.
 
-    What was read is stored even when nobody reads the answer any more.
+    Events are stored even after the reader of the answer has gone.
 
     Attributes:
         counts: How many receipts there were of each outcome.
@@ -98,7 +98,7 @@ class _Answer:
             self._print('{"receipts":[')
 
     def add(self, number: int, receipt: Receipt) -> None:
-        """Take the receipt of a line."""
+        """Add the receipt of a line."""
         document: dict[str, Any] = receipt._asdict()
         if receipt.reason is None:
             del document["reason"]
@@ -111,7 +111,7 @@ class _Answer:
             self._print(separator + terminal.json_text(document))
 
     def flush(self) -> None:
-        """Give what was answered to the one who reads it; he may be waiting for it."""
+        """Flush the answers: the reader may be waiting for them."""
         self._print("", flush=True)
 
     def close(self) -> None:

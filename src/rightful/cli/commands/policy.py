@@ -214,12 +214,12 @@ def _aliases(args: argparse.Namespace) -> int:
 
 
 def _write(path: Path, policy: dict[str, Any], *, force: bool) -> None:
-    """Write a policy, whole or not at all; what stands there stays unless it may be replaced."""
+    """Write a policy atomically; an existing file is kept unless `force`."""
     import msgspec
 
     from rightful.policies import policy_of
 
-    policy_of(policy)  # what is written can be asked with
+    policy_of(policy)  # only a valid policy is written
     text = msgspec.json.format(msgspec.json.encode(policy, order="deterministic"), indent=2) + b"\n"
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:64]}.", delete=False) as file:

@@ -1,4 +1,4 @@
-"""A decay by time whose time nobody gave: said where it leaves next to nothing of the evidence."""
+"""A note for a default `--decay-at` that leaves almost nothing of the evidence."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _US_PER_S = 1_000_000
 
 
 def note_far(args: argparse.Namespace, ledger: Ledger, through: int, *policies: Policy) -> None:
-    """Say so where the default of `--decay-at` lies many half-lives after the newest exposure.
+    """Print a note if the default of `--decay-at` is many half-lives after the newest exposure.
 
     The default is the latest time of any row, and one row of a later time, such as the time of a
     file, makes all evidence old.
 
     Args:
         args: The options.
-        ledger: What is asked, folded.
+        ledger: The ledger, folded.
         through: The last position that counts.
-        policies: The rules that are asked.
+        policies: The policies of the command.
     """
     half_lives_s = [policy.decay.half_life for policy in policies if isinstance(policy.decay, TimeDecay)]
     facts = ledger.projected().facts

@@ -1,6 +1,6 @@
 """What an item of a history says, and what content of any form says, as text for people. Nothing here is made safe.
 
-Items come from any program that writes events, so nothing is taken for granted of their form.
+Items come from any program that writes events, so no form of them is assumed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def said(item: Any, *, full: bool = False) -> Said:  # noqa: ANN401 - an item of
 
     Args:
         item: The item.
-        full: Leave out no text that nobody can read: what is encrypted, and images.
+        full: Include encrypted text and images, which people cannot read.
     """
     first, *others = [_said(kind, fields, item, full=full) for kind, fields in told(item)] or [Said("item", "")]
     if not others:
@@ -128,7 +128,7 @@ def _part(part: Any, *, full: bool) -> str:  # noqa: ANN401 - a part of any form
 
 
 def others(parts: Any) -> list[str]:  # noqa: ANN401 - content of any form
-    """Name the parts of a message that are no text."""
+    """Return the names of the parts of a message that are not text."""
     if not isinstance(parts, list):
         return [] if parts is UNSET or text_of(parts) is not None else [value(parts, full=True)]
     return [
@@ -137,14 +137,14 @@ def others(parts: Any) -> list[str]:  # noqa: ANN401 - content of any form
 
 
 def arguments(said: Any, *, full: bool = True) -> str:  # noqa: ANN401 - content is any JSON value
-    """Return an object one member a line, anything else as it is."""
+    """Return an object with one member per line, and any other value unchanged."""
     if isinstance(said, Mapping) and said:
         return "\n".join(f"{name}:{beside(value(item, full=full))}" for name, item in said.items())
     return "" if said is UNSET or said is None else value(said, full=full)
 
 
 def beside(text: str) -> str:
-    """Return a text to stand behind a name: on its line, or on lines of its own."""
+    """Return a text to follow a name: on the same line, or on its own lines."""
     return f" {text}" if "\n" not in text else _below(text)
 
 
@@ -153,7 +153,7 @@ def _below(text: str) -> str:
 
 
 def value(said: Any, *, full: bool = True) -> str:  # noqa: ANN401 - content is any JSON value
-    """Return any value as text; of one that nobody can read only its length, unless all is asked for."""
+    """Return any value as text; an encoded one as its length, unless `full`."""
     if isinstance(said, str):
         return said if full else _readable(said)
     return json.dumps(content.escape(said if full else _all_readable(said))[0], ensure_ascii=False)

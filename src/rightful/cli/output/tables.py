@@ -19,7 +19,7 @@ from rich.text import Text
 from rightful.cli.output import terminal
 from rightful.cli.output.terminal import safe
 
-_UNLIMITED = 1 << 20  # columns; nobody's window limits what is written to a file or a pipe
+_UNLIMITED = 1 << 20  # columns of a file or a pipe
 _SHORTEST = 20  # characters that are left of a name at least
 _SENTENCE = 100  # columns of the terminal that a sentence in a table takes at most
 _NARROW = 30  # columns that it is left at least
@@ -29,10 +29,10 @@ _KIB = 1024
 
 
 class Advance(Protocol):
-    """Says that so much more is done."""
+    """Reports progress."""
 
     def __call__(self, done: int = 1) -> None:
-        """Take what was done since the last call."""
+        """Add the amount done since the last call."""
 
 
 def width() -> int:
@@ -41,12 +41,12 @@ def width() -> int:
 
 
 def draws() -> bool:
-    """Say whether stdout takes more than ASCII; pictures are left out or drawn in ASCII where it does not."""
+    """Return whether stdout accepts more than ASCII. If not, pictures are omitted or drawn in ASCII."""
     return (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
 
 
 class _Sheet(io.StringIO):
-    """Takes what rich draws for stdout. Rich itself would end the process where nobody reads."""
+    """Collects what rich draws for stdout. Rich itself would exit on a closed pipe."""
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -54,7 +54,7 @@ class _Sheet(io.StringIO):
         return sys.stdout.encoding or "ascii"
 
     def isatty(self) -> bool:
-        """Say whether stdout is a terminal."""
+        """Return whether stdout is a terminal."""
         return sys.stdout.isatty()
 
 
@@ -190,7 +190,7 @@ def show_facts(facts: Mapping[str, object]) -> None:
 
 @contextmanager
 def progress(what: str, total: int | None, unit: str) -> Iterator[Advance]:
-    """Show how far long work is, on stderr, when somebody looks at it; nothing is shown otherwise.
+    """Show the progress of long work on stderr, if it is a terminal.
 
     Args:
         what: What is being done.

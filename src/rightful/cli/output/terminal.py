@@ -1,4 +1,4 @@
-"""What every command shares: which ledger is meant, what is printed and how."""
+"""Terminal output, and the choice of the ledger, for all commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rightful.log.rows import Receipt
 
 FOLDER = ".rightful"
-"""Name of a ledger's folder where nobody names another."""
+"""The default name of a ledger's folder."""
 
 UNSETTLED = (
     "It stays in quarantine until an `event.withdrawn` settles it; a grade or an exposure with that id gives no credit "
@@ -43,10 +43,10 @@ _LOCATION_BYTES = 8_192  # a .git or commondir file holds one path
 
 
 def open_ledger(args: argparse.Namespace, *, readonly: bool = False) -> Ledger:
-    """Open the ledger that a command is meant for; use it in a `with` statement.
+    """Open the ledger of a command; use it in a `with` statement.
 
     Raises:
-        LedgerNotFoundError: There is none; only `init` and `demo` make one.
+        LedgerNotFoundError: There is none; only `init` and `demo` create one.
         StorageError: It cannot be opened.
     """
     from rightful import ledger as app
@@ -66,7 +66,7 @@ def open_ledger(args: argparse.Namespace, *, readonly: bool = False) -> Ledger:
 
 
 def _drain(ledger: Ledger, log: Log) -> None:
-    """Append what hooks could not, before the command's own work; what cannot be appended still waits."""
+    """Append the spooled events of hooks before the command's own work. Failures leave them in the spool."""
     from rightful.integrations.spool.spool_places import may_wait
 
     if not may_wait(os.path.realpath(ledger.path), os.environ):
@@ -79,7 +79,7 @@ def _drain(ledger: Ledger, log: Log) -> None:
         if not spool.waiting():
             return
         drained = spool.drain(ledger.log, timeout_s=limits.HOOK_WAIT_S)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong there, it is no reason to stop the command
+    except Exception as error:  # noqa: BLE001 - an error of the spool must not stop the command
         why = str(error) or type(error).__name__
         note_stderr(f"{plural(len(spool.waiting()), 'hook call')} still in the spool: {why}")
         return
@@ -100,7 +100,7 @@ def ledger_path(option: str | None, *, start: Path | None = None) -> str:
 
     Raises:
         UsageError: The name is empty.
-        LedgerNotFoundError: Nobody named one and none was found.
+        LedgerNotFoundError: None is named and none was found.
     """
     if path := named_ledger(option):
         return path
@@ -112,10 +112,10 @@ def ledger_path(option: str | None, *, start: Path | None = None) -> str:
 
 
 def named_ledger(option: str | None) -> str | None:
-    """Return the ledger that is named: by `--ledger`, else by RIGHTFUL_LEDGER; None where neither is given.
+    """Return the ledger of `--ledger`, else of RIGHTFUL_LEDGER; None if neither is given.
 
     Raises:
-        UsageError: The name is empty: a variable of a script that was not set must not pick another ledger.
+        UsageError: The name is empty: an unset variable of a script must not select another ledger.
     """
     for where, name in (("--ledger", option), ("RIGHTFUL_LEDGER", os.environ.get("RIGHTFUL_LEDGER"))):
         if name is not None and not name.strip():
@@ -126,7 +126,7 @@ def named_ledger(option: str | None) -> str | None:
 
 
 def refuse_parent(path: str) -> None:
-    """Refuse the folder around a ledger, where the ledger itself is meant.
+    """Refuse the folder that contains a ledger: the ledger itself must be named.
 
     Raises:
         StorageError: There is no ledger at the path, and one in its `.rightful`.
@@ -139,12 +139,12 @@ def refuse_parent(path: str) -> None:
 
 
 def default_parent(start: Path) -> Path:
-    """Return where a ledger of this place belongs: the main work tree in a linked one, else `start`."""
+    """Return the folder for a new ledger: the main work tree if `start` is in a linked one, else `start`."""
     return main_work_tree(start) or start
 
 
 def _upwards(start: Path) -> Iterator[Path]:
-    """The main work tree comes first, so that all work trees of a repository share one ledger."""
+    """Yield the folders to search; the main work tree first, so that all work trees of a repository share a ledger."""
     if main := main_work_tree(start):
         yield main
         yield from main.parents
@@ -153,7 +153,7 @@ def _upwards(start: Path) -> Iterator[Path]:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Say whether it is a folder and ours: a stranger may have planted one in a shared parent."""
+    """Return whether it is a folder of this user: another user may have created one in a shared parent."""
     try:
         return folder.is_dir() and (os.geteuid() in {0, folder.stat().st_uid})
     except OSError:
@@ -204,12 +204,12 @@ def _builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def print_stdout(*lines: str) -> None:
-    """Print lines for people on stdout, safe for a terminal: each is one line, whatever it holds."""
+    """Print lines on stdout, made safe for a terminal: each text is exactly one line."""
     write_stdout("".join(f"{safe(line)}\n" for line in lines))
 
 
 def wrap_stdout(*lines: str) -> None:
-    """Print prose on stdout, safe for a terminal and wrapped at its width: each text is one line before that.
+    """Print prose on stdout, made safe for a terminal and wrapped at its width.
 
     Only a newline at the very beginning of a text is taken as ours: it parts what follows from
     what stands above.
@@ -223,7 +223,7 @@ def wrap_stdout(*lines: str) -> None:
 def warn_stderr(text: str) -> None:
     """Print a sentence on stderr, one line that is safe for a terminal.
 
-    Nobody reading it is no reason to stop the work.
+    A closed stderr must not stop the work.
     """
     width = columns(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
     try:
@@ -233,12 +233,12 @@ def warn_stderr(text: str) -> None:
 
 
 def note_stderr(text: str) -> None:
-    """Print on stderr what is worth knowing and no complaint."""
+    """Print a note on stderr: information that is not a problem."""
     warn_stderr(f"note: {text}")
 
 
 def columns(stream: TextIO | None) -> int | None:
-    """Return how wide a stream is: COLUMNS, else its terminal's width; None where nothing limits it."""
+    """Return the width of a stream: COLUMNS, else its terminal's; None if it is unlimited."""
     setting = os.environ.get("COLUMNS", "")
     if setting.isdecimal() and int(setting[:_WIDTH_DIGITS]) >= _NARROWEST:
         return int(setting[:_WIDTH_DIGITS])
@@ -249,7 +249,7 @@ def columns(stream: TextIO | None) -> int | None:
 
 
 def wrapped(text: str, width: int | None) -> str:
-    """Return text with each of its lines wrapped at spaces; as it is where nothing limits it. No word is cut."""
+    """Return text with each line wrapped at spaces; no word is cut. Without a width, return it unchanged."""
     if width is None or all(len(line) <= width for line in text.split("\n")):
         return text
     import re
@@ -266,10 +266,10 @@ def wrapped(text: str, width: int | None) -> str:
 
 
 def write_stdout(text: str, *, flush: bool = False) -> None:
-    """Write text on stdout as it is.
+    """Write text to stdout unchanged.
 
     Raises:
-        BrokenPipeError: Nobody reads it any more.
+        BrokenPipeError: The reader has closed the pipe.
         StorageError: It cannot be written, as on a full disk.
     """
     try:
@@ -286,7 +286,7 @@ def write_stdout(text: str, *, flush: bool = False) -> None:
 
 
 def fill_closed_streams() -> None:
-    """Let standard streams that are closed lead nowhere; stdin stays None, for who reads it.
+    """Point closed standard streams at /dev/null. sys.stdin stays None so that readers can detect it.
 
     Else the next file that is opened gets the descriptor, be it the ledger's own, and what the
     interpreter or a library prints is written into it. Stdout then cannot be written, as on a full
@@ -327,7 +327,7 @@ def stdin_bytes() -> BinaryIO:
 
 
 def detach(stream: TextIO) -> None:
-    """Let a stream that nobody reads any more lead nowhere, or the interpreter complains at exit."""
+    """Point a stream without a reader at /dev/null, so that the interpreter prints no error at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
@@ -357,7 +357,7 @@ def counts_text(counts: Mapping[str, int]) -> str:
 
 
 def problem_of(receipt: Receipt) -> str:
-    """Return what is wrong with an event that was not taken, or contradicts what stands under its id."""
+    """Return the problem of an event that is invalid or in conflict with a stored one."""
     settled = "" if receipt.outcome != "conflict" else f". {UNSETTLED}"
     return f"{receipt.outcome}: {receipt.reason}{settled}"
 

@@ -1,4 +1,4 @@
-"""What a person is shown of a history: the view, the whole, and what its rows say beside. All as of one position."""
+"""The history that is shown: its view, all its items, and the metadata of its rows, as of one position."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Seen(NamedTuple):
         left_out: The ids of the outputs that it would not, since their call is gone.
         whole: Everything that was ever in it, in the order of the log, and its compactions.
         entries: That by the item's id.
-        stands_for: The compaction by each item that stands for what it covered.
-        rows: What its rows say beside.
+        stands_for: The compaction of each item that replaces what the compaction covered.
+        rows: The metadata of its rows.
         owed: The compaction that is owed; None if none is.
-        asked: The session that was asked for, where its own history is empty and this is another name's.
+        asked: The requested session, if its own history is empty and this is the history of another name.
         joined: The names of its run that have a history, where there are several and its own is empty.
         is_past: An earlier position was asked for.
     """
@@ -63,7 +63,7 @@ class Seen(NamedTuple):
         return self.shown[-limit:] if limit else self.shown
 
     def beside(self, position: int) -> Beside | None:
-        """Return what the row at a position says beside its items."""
+        """Return the metadata of the row at a position."""
         return self.rows.at.get(position)
 
     def token(self, limit: int) -> Token:

@@ -30,7 +30,7 @@ def full(seen: Seen, limit: int) -> Document:
 
 
 def diff(seen: Seen, limit: int) -> Document:
-    """Return the compactions, each with what it covered and what stands for that."""
+    """Return the compactions, each with the covered items and their summary."""
     found = seen.whole.compactions
     return (
         _head(seen) | {"compactions": [_compaction(seen, compaction) for compaction in found[-limit:]]} | _names(seen)
@@ -68,7 +68,7 @@ def _fate(entry: Told) -> Document:
 
 
 def _beside(row: Beside, session: str) -> Document:
-    """Return what a row says beside its items; what does not apply is absent."""
+    """Return the metadata of a row; members that do not apply are absent."""
     found: Document = {"at": times.text_of(row.at_us), "producer": row.producer}
     found |= {"at_basis": "file"} if row.is_bound else {}
     found |= {"of": row.session} if row.session != session else {}

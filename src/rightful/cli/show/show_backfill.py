@@ -1,4 +1,4 @@
-"""What a person is shown of a backfill: the plan, what was done, how a target stands."""
+"""Text output of `backfill`: the plan, what was done, and the state of each target."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def show_applied(done: Done, plan: Plan, take_back: str) -> None:
     Args:
         done: What was done.
         plan: The plan.
-        take_back: The command that takes it back.
+        take_back: The command that undoes it.
     """
     how = f"for {plan.reader}, {_MADE[plan.old if plan.counts else 'skipped']}"
     if plan.previous_sha256 is None and plan.old == "counted":
@@ -163,12 +163,12 @@ def show_applied(done: Done, plan: Plan, take_back: str) -> None:
 
 
 def show_rolled_back(done: Done, earlier: str | None, take_back: str) -> None:
-    """Print what a rollback did, and what can still be taken back.
+    """Print what a rollback did, and what can still be undone.
 
     Args:
         done: What was done.
-        earlier: The publication that is in force now; None where all were taken back.
-        take_back: The command that takes that one back.
+        earlier: The publication that is in force now; None if all were undone.
+        take_back: The command that undoes that one.
     """
     match done.happened:
         case "written":
@@ -183,7 +183,7 @@ def show_rolled_back(done: Done, earlier: str | None, take_back: str) -> None:
 
 
 def show_status(found: Sequence[TargetStatus], named: str | None) -> None:
-    """Print how each target stands."""
+    """Print the state of each target."""
     from rightful.cli.output import tables
 
     if not found:

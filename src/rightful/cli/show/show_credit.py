@@ -1,4 +1,4 @@
-"""What became of a credit: a sentence for its last line, from its receipts and the bin of its grade."""
+"""The last line of `credit`: its result, from the receipts and the bin of the grade."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POLICY = Policy()
 
 
 def sentence(ledger: Ledger, receipts: Sequence[Receipt], said: GradeContent, *, empty: bool) -> str:
-    """Say what happened to a credit.
+    """Return the result of a credit.
 
     Args:
         ledger: Where it was appended.
@@ -64,7 +64,7 @@ def _before(facts: Facts, row: int) -> int | None:
 
 
 def _pays(facts: Facts, row: int, said: GradeContent) -> str | None:
-    """Say why a grade pays nobody under `bound`, or that another one pays in its place; None where it pays."""
+    """Return why a grade gives no credit under `bound`, or that another one counts; None if it gives credit."""
     table = facts.grades
     touched = [int(number) for number in (table["name"][row], table["target"][row]) if number >= 0]
     case = case_of(facts, _POLICY, facts.watermark, touched)
@@ -81,7 +81,7 @@ def _pays(facts: Facts, row: int, said: GradeContent) -> str | None:
 
 
 def _in_its_place(case: Case, row: int) -> str:
-    """Say that another grade counts in place of one, or that nobody can tell which of the two does."""
+    """Return that another grade counts instead, or that it is undecided which of the two counts."""
     found = verdict_of(case, row)
     if found.state == "rival":
         return f"gives no credit under bound: conflicting ({found.reason.rstrip('.')})"

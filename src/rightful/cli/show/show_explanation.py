@@ -197,7 +197,7 @@ def _said(row: GradeRow) -> str:
 
 
 def _remedies(found: SessionExplained, limit: int) -> None:
-    """Print what would have to be recorded: for the run, for grades in a bin that pays nobody, for waiting."""
+    """Print what would have to be recorded: for the run, for grades without credit, and for pending exposures."""
     wanted = [("", remedy) for remedy in found.remedies]
     for row in found.grades:
         if row.bin is not None:

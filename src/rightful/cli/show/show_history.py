@@ -1,4 +1,4 @@
-"""A history laid out for people: the view, the whole, and its compactions. Loads rich, so it is imported late."""
+"""Text output of `history`: the view, all items, and the compactions. Imports rich, so it is imported late."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def full(seen: Seen, limit: int, *, whole: bool) -> None:
 
 
 def diff(seen: Seen, limit: int, *, whole: bool) -> None:
-    """Print each compaction: what it covered (-), and what stands for that (+); see `view`."""
+    """Print each compaction: the covered items (-), and their summary (+); see `view`."""
     _head(seen, "what each compaction covered (-), and its summary (+)")
     found = seen.whole.compactions
     print_stdout(
@@ -226,7 +226,7 @@ def _stands_for(seen: Seen, entry: Told) -> list[str]:
 
 
 def _of(seen: Seen, position: int) -> str:
-    """Say whose an item is that stands in the history that this one was begun with."""
+    """Return the session of an item that was copied from the forked history."""
     beside = seen.beside(position)
     return f" of {beside.session}" if beside is not None and beside.session != seen.session else ""
 

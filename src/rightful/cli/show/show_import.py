@@ -1,4 +1,4 @@
-"""What an import tells a person: of each file what became of it, and of all of them at the end."""
+"""Text output of `import`: a line per file, and the totals."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rightful.importers.engine.file_report import FileReport
     from rightful.importers.sources.text_files import Problem
 
-_PROBLEM = "problem: "  # in text only: there, notes and what is passed over stand beside it
-_ALIKE_COUNT = 3  # problems of one form that are told one by one
+_PROBLEM = "problem: "  # in text only, next to notes and skipped files
+_ALIKE_COUNT = 3  # problems of one form that are printed one by one
 _VARYING = re.compile(r"\d+|'[^']*'|`[^`]*`")
 _NOUNS = {
     "exposure.recorded": "exposure",
@@ -49,7 +49,7 @@ _NOUNS = {
 
 _REASONS = 5  # reasons for passing over files that the line for a folder lists
 _OUTCOMES = ("refined", "reemitted", "stale")
-"""What is stored beside what is appended; told apart for kinds that answer for each record."""
+"""The stored outcomes other than `appended`; counted separately for kinds with a receipt per record."""
 
 
 class Alike:
@@ -167,7 +167,7 @@ class Teller:
         self._read = self._reported = 0
 
     def passed_over(self) -> None:
-        """Answer for the files that were passed over since the last call, each reason once."""
+        """Print the files that were skipped since the last call, each reason once."""
         waiting, self._waiting = self._waiting, []
         for place, what in [] if self._quiet or self.broken is not None else waiting:
             self._passes.complain(place, what)
@@ -176,7 +176,7 @@ class Teller:
         """Answer for all of them.
 
         Raises:
-            BrokenPipeError: Nobody reads the answer any more.
+            BrokenPipeError: The reader of stdout has gone.
             StorageError: It cannot be written.
         """
         if self.broken is not None:
@@ -232,7 +232,7 @@ class Totals:
 
     @property
     def has_more(self) -> bool:
-        """Whether there is more to report than files that were passed over."""
+        """Whether there is more to report than skipped files."""
         return bool(self._files or self._counts["lost"])
 
     def line(self) -> str:
@@ -260,7 +260,7 @@ def _unrecognised(folder: str, passed: list[tuple[str, str]]) -> str:
 
 
 def _reason(what: str) -> str:
-    """Return why a file was passed over, without what only concerns this file."""
+    """Return why a file was skipped, without the details of this file."""
     short = what.removeprefix(SKIPPED).partition(";")[0]
     return "an object that is not of a kind asked for" if short.startswith("an object with") else short
 

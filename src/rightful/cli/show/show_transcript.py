@@ -1,4 +1,4 @@
-"""A transcript laid out for people. Loads rich, so it is imported when it is drawn.
+"""Text output of `transcript`. Imports rich, so it is imported only when it is used.
 
 Marks are words.
 """
@@ -90,7 +90,7 @@ def show(transcript: Transcript, view: View) -> None:
 
 
 def is_visible(entry: Entry) -> bool:
-    """Say whether an entry is shown to who does not ask for all."""
+    """Return whether an entry is shown without `--all`."""
     return _hidden(entry) is None
 
 
@@ -189,7 +189,7 @@ def _lines(entry: Entry, view: View) -> Iterator[str]:
 
 
 def _covered(entry: Entry, view: View) -> str:
-    """Return in words which entries were taken back, or compacted."""
+    """Return which entries were undone or compacted."""
     places = entry.covered_places or [[None, None] for _ in entry.covered or ()]
     named = [map(_name, *both) for both in zip(entry.covered or (), places, strict=True)]
     ranges = [first if first == last else f"{first} to {last}" for first, last in named]
@@ -263,7 +263,7 @@ def _agent(entry: Entry) -> str:
 
 
 def _event(entry: Entry) -> str:
-    """Return in words what happened, of an entry that nobody says."""
+    """Return the heading of an entry without a speaker."""
     if entry.kind == "history_forked":
         return f"history forked from what {_or(entry.of)} showed at #{_or(entry.through)}: which is recorded there"
     if entry.kind == "compaction_deferred":
@@ -308,7 +308,7 @@ def _said(entry: Entry, view: View) -> str:
 
 
 def _put_there(entry: Entry, view: View) -> str:
-    """Return what stands for others: the tool's own summary, and each item with who says it."""
+    """Return the summary of a compaction: the tool's own text, and each item with its speaker."""
     said = [item_text.said(item, full=view.full) for item in entry.items or ()]
     summary = entry.text if entry.text and not any(entry.text in part.text for part in said) else None
     lines = [

@@ -1,4 +1,4 @@
-"""What a person means that asks for an explanation: an event, a session or an arm."""
+"""Resolve the WHAT argument of `explain` to an event, a session or an arm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CANDIDATES = 5
 
 
 class Target(NamedTuple):
-    """What is meant.
+    """The event, session or arm to explain.
 
     Attributes:
         kind: `event`, `session` or `arm`.
@@ -38,21 +38,21 @@ class Target(NamedTuple):
 
 
 def is_event(text: str) -> bool:
-    """Say whether a text has the form of a position or of an event id's beginning."""
+    """Return whether a text has the form of a position or of the beginning of an event id."""
     return bool(_POSITION.match(text) or _ID.match(text))
 
 
 def resolve(ledger: Ledger, text: str, kind: str | None, policy: Policy) -> Target:
-    """Return what a person means.
+    """Return the target of WHAT.
 
     Args:
-        ledger: Where it is sought.
-        text: What was given.
-        kind: What it was said to be; None to tell it by what it is.
+        ledger: The ledger to search.
+        text: The argument.
+        kind: The kind given by an option; None to recognise it by its form.
         policy: Its aliases name arms too.
 
     Raises:
-        UsageError: It is nothing that the ledger holds, or several things; the sentence names them.
+        UsageError: Nothing in the ledger matches, or several targets do; the message names them.
     """
     if kind == SESSION:
         return Target(SESSION, options.session_named(ledger, text))
@@ -68,7 +68,7 @@ def resolve(ledger: Ledger, text: str, kind: str | None, policy: Policy) -> Targ
 
 
 def _found(ledger: Ledger, text: str, kind: str | None, policy: Policy) -> list[Target]:
-    """Return all that a text can mean; the beginning of a session's value only where it is nothing as a whole."""
+    """Return all matches. The beginning of a session value counts only if nothing matches as a whole."""
     facts = ledger.projected().facts
     found = events(ledger.log, text) if kind in {None, EVENT} else []
     whole = bool(found) and _POSITION.match(text) is not None
@@ -86,7 +86,7 @@ def _found(ledger: Ledger, text: str, kind: str | None, policy: Policy) -> list[
 
 
 def events(log: Log, text: str) -> list[Target]:
-    """Return the events that a text can mean: a position, an id or the beginning of one."""
+    """Return the events that match a text: a position, an id or the beginning of one."""
     from rightful.reports.explain import position_of
 
     if (number := _POSITION.match(text)) and 1 <= int(number[1]) <= log.head():
@@ -102,7 +102,7 @@ def events(log: Log, text: str) -> list[Target]:
 
 
 def _arms(facts: Facts, text: str, policy: Policy) -> list[str]:
-    """Return the arms that a text can mean, by what the policy counts each name as."""
+    """Return the arms that match a text, with the aliases of the policy applied."""
     known = {*facts.arms.values, *(arm for balance in facts.balances for arm in balance.arms)}
     aliases = policy.arm_aliases
     known |= {arm for alias, arm in aliases.items() if alias in known}

@@ -17,13 +17,13 @@ _MOST_FILES = 100_000  # that are counted before; of more, what is found on the 
 
 
 class Steps(Protocol):
-    """Is told how far an import is."""
+    """Receives the progress of an import."""
 
     def step(self, path: str, done: int, size: int) -> None:
-        """Take how much of a file was read, and its size; bytes."""
+        """Report how much of a file was read, and its size; bytes."""
 
     def done(self, path: str) -> None:
-        """Take that a file was read."""
+        """Report that a file was read."""
 
 
 class Quiet:
@@ -57,21 +57,21 @@ class Sizes:
         return self._behind + self._here
 
     def step(self, path: str, done: int, size: int) -> None:
-        """Take how much of a file was read, and its size."""
+        """Record how much of a file was read, and its size."""
         known, now = self._sizes.get(path, 0), max(done, size)
         self._sizes[path] = max(known, now)
         self.total += max(now - known, 0)
         self._here = done
 
     def done(self, path: str) -> None:
-        """Take that a file was read, or need not be."""
+        """Record that a file was read, or need not be."""
         self._behind += self._sizes.pop(path, 0)
         self._here = 0
 
 
 @contextmanager
 def progress(paths: Iterable[str]) -> Iterator[Steps]:
-    """Show a bar over all files below these paths, with bytes and the time left; nothing where nobody watches."""
+    """Show a progress bar over all files below these paths, in bytes with the time left, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield Quiet()
         return

@@ -1,4 +1,4 @@
-"""`import --watch`: go on importing what changes, until somebody ends it."""
+"""`import --watch`: keep importing changes until a signal ends it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 def watch(args: argparse.Namespace, importing: Import) -> int:
-    """Import what is there, then what changes; answer for each file that brings something.
+    """Import the existing files, then changes; print a line for each file with new events.
 
     Raises:
-        UsageError: What does the watching is not installed.
-        BrokenPipeError: Nobody reads the answers any more.
+        UsageError: The package for watching files is not installed.
+        BrokenPipeError: The reader of stdout has gone.
     """
     watcher, teller, log = Watcher(), Teller(quiet=args.json, by_folder=False, again=args.again), logs.of(args)
     with _ended_by_signals(watcher), watcher.watching(args.paths):

@@ -1,4 +1,4 @@
-"""What a command does, step by step, on stderr for who asks with `--verbose`; warnings for everybody.
+"""The log of a command on stderr: its steps with `--verbose`, and warnings in any case.
 
 One line a step: key and value on a terminal, one JSON object a line elsewhere. structlog is loaded
 when a line is written, not before: a hook pays nothing for it.
@@ -17,19 +17,19 @@ class Log:
     """The steps of one command.
 
     Args:
-        verbose: Whether anybody asked to see them.
+        verbose: Whether to print the steps.
     """
 
     def __init__(self, *, verbose: bool) -> None:
         self._verbose = verbose
 
     def step(self, what: str, **facts: object) -> None:
-        """Say that something was done; units stand at the end of each fact's name."""
+        """Log a step; the name of each fact ends with its unit."""
         if self._verbose:
             _logger().info(what, **_safe(facts))
 
     def warning(self, what: str, **facts: object) -> None:
-        """Say that something did not go as it should, though nothing is lost."""
+        """Log a problem that loses no data."""
         _logger().warning(what, **_safe(facts))
 
 

@@ -1,4 +1,4 @@
-"""What every command that asks the projections shares: policy, position, time of decay, progress."""
+"""Options of all commands that query the projections: policy, position, time of decay, sessions."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ IN_BALANCE = (
     "In-balance grades are already counted in the numbers of a bandit's file; --balances none ignores those numbers "
     "and credits the grades from the log."
 )
-"""What grades in an opening balance mean for an answer; they are easily taken for lost."""
+"""The meaning of in-balance grades for an answer; they could look lost."""
 
 PROGRESS_ROWS = 50_000
-"""Rows to fold from which on a person is shown how far it is."""
+"""The number of rows to fold from which on progress is shown."""
 
 
 def add_position(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +56,7 @@ def add_position(parser: argparse.ArgumentParser) -> None:
 
 
 class Named(NamedTuple):
-    """A policy, and what a person is shown as its name.
+    """A policy, and the name under which it is shown.
 
     Attributes:
         label: The preset's name, the file's name, or how it differs from the nearest preset.
@@ -80,14 +80,14 @@ class Named(NamedTuple):
 
 
 def policy_named(text: str, option: str = "--policy") -> Named:
-    """Return the policy that a person means: a preset's name, a JSON object, or a file that holds one.
+    """Return the policy of an option: a preset's name, a JSON object, or a file that contains one.
 
     Args:
-        text: What was given.
-        option: Where it was given, for the sentence of an error.
+        text: The value of the option.
+        option: The name of the option, for error messages.
 
     Raises:
-        PolicyError: It is none of these; the sentence names the option, and the file.
+        PolicyError: It is not one of these; the message names the option, and the file.
     """
     path = Path(text)
     try:
@@ -106,7 +106,7 @@ def policy_named(text: str, option: str = "--policy") -> Named:
 
 
 def described(policy: Policy) -> str:
-    """Return what to call a policy that nobody named: the nearest preset, and what differs from it."""
+    """Return a description of a policy without a name: the nearest preset, and the fields that differ."""
     wire = policy.as_dict()
     name, differing = "", dict[str, object]()
     for preset, rule in PRESETS.items():
@@ -139,7 +139,7 @@ def _policy(text: bytes) -> Policy:
 
 
 def opened(args: argparse.Namespace) -> Ledger:
-    """Open the ledger to read it: with what hooks could not append yet, where it can be written to."""
+    """Open the ledger for reading, after draining the spool of hooks if the ledger can be written."""
     try:
         return terminal.open_ledger(args)
     except ReadOnlyStoreError:
@@ -168,9 +168,9 @@ def session_or_new(ledger: Ledger, text: str) -> str:
 
 
 def session_named(ledger: Ledger, text: str) -> str:
-    """Return the full name of the session that a person means.
+    """Return the full name of a session, from its name, its value or the beginning of one.
 
-    A full name means itself. Anything else is a value, sought over all namespaces, or where nobody has it the
+    A full name is returned unchanged. Any other text is a value in any namespace, or if no session has it, the
     beginning of one.
 
     Raises:
@@ -207,7 +207,7 @@ def begun(facts: Facts, text: str) -> list[str]:
 
 
 def note_others(facts: Facts, text: str, taken: str) -> None:
-    """Say where a value that one session has begins others' too: one of those may be meant."""
+    """Print a note if the value of one session is also the beginning of others: one of those may be meant."""
     if text == taken or split_session(taken)[1] != text:
         return
     if others := [name for name in begun(facts, text) if name != taken]:
@@ -242,9 +242,9 @@ def moment(given: str, option: str, done: str) -> int | str:
     """Return the position or the time of recording that an option gives.
 
     Args:
-        given: What was given.
-        option: The option, for the sentence of an error.
-        done: What was not done then.
+        given: The value of the option.
+        option: The option, for error messages.
+        done: The participle for the error message: nothing was `done`.
 
     Raises:
         UsageError: It is neither.
@@ -264,10 +264,10 @@ def moment(given: str, option: str, done: str) -> int | str:
 
 
 def decay_at(args: argparse.Namespace, *policies: Policy) -> str | None:
-    """Return the time that `--decay-at` gives, and say so where it changes nothing.
+    """Return the time of `--decay-at`; print a note if it has no effect.
 
     Raises:
-        UsageError: It is no time; an empty one would mean the default.
+        UsageError: It is not a time; an empty one would mean the default.
     """
     given: str | None = args.decay_at
     if given is None:
@@ -280,7 +280,7 @@ def decay_at(args: argparse.Namespace, *policies: Policy) -> str | None:
 
 
 def before_all(args: argparse.Namespace, through: int, ledger: Ledger) -> str | None:
-    """Return a sentence where `--as-of` gives a time before the first row; it is easily taken for an event's time."""
+    """Return a hint if `--as-of` is a time before the first row: it could be meant as an event's time."""
     if through or args.as_of is None or args.as_of.isdecimal() or not ledger.log.head():
         return None
     return "Nothing had been recorded by then; --as-of is a time of recording, not the time of an event."
@@ -299,7 +299,7 @@ def folded(args: argparse.Namespace) -> Iterator[Ledger]:
 
 
 def _save(ledger: Ledger, log: Log) -> None:
-    """Keep the projection for the next time; nothing depends on it."""
+    """Save the projection for the next command; nothing depends on it."""
     watermark = ledger.projected().facts.watermark
     match ledger.projected().save():
         case True:

@@ -1,4 +1,4 @@
-"""The words of the command line: argparse, with help as wide as the terminal.
+"""Parse the command line with argparse, and format help as wide as the terminal.
 
 Kept apart from `cli`, so that a hook's call, whose words are always the same, does not load it.
 """
@@ -16,13 +16,13 @@ from rightful.cli import COMMANDS
 from rightful.cli.output import terminal
 
 _UNKNOWN = re.compile(r"invalid choice: '(?P<choice>[^']+)'|unrecognized arguments: (?P<option>--?[^\s=]+)")
-_PIPED_COLUMNS = 100  # the width of help where nobody's terminal limits it
+_PIPED_COLUMNS = 100  # the width of help that is piped
 
 
 class _Help(argparse.HelpFormatter):
     """Help as wide as the terminal, a description's paragraphs kept apart.
 
-    argparse makes a formatter for each argument it is told of, and its own loads shutil to ask for the width.
+    argparse creates a formatter for each argument, and its own imports shutil to find the width.
     """
 
     def __init__(self, prog: str) -> None:
@@ -42,12 +42,12 @@ class _Parser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong; what was given as an argument, such as the name of a file, makes no line of its own."""
+        """Print the error on one line, whatever an argument contains, and exit."""
         super().error(terminal.safe(f"{message}{_nearest(message, self)}"))
 
 
 def _nearest(message: str, of: argparse.ArgumentParser) -> str:
-    """Return which word was perhaps meant by one that a parser does not know, as the rest of a sentence."""
+    """Return a suggestion for an unknown word, as the rest of a sentence; empty if none is near."""
     if (hit := _UNKNOWN.search(message)) is None or "maybe you meant" in message:
         return ""
     from difflib import get_close_matches  # only who mistypes waits for it
@@ -108,7 +108,7 @@ def whats(parser: argparse.ArgumentParser, texts: Mapping[str, str]) -> Iterator
             name, help=text, description=f"{text[0].upper()}{text[1:]}.",
             formatter_class=parser.formatter_class, allow_abbrev=False,
         )  # fmt: skip
-        _add_common(command, default=argparse.SUPPRESS)  # they may stand behind WHAT as well as before it
+        _add_common(command, default=argparse.SUPPRESS)  # they may follow WHAT as well as precede it
         yield name, command
 
 

@@ -109,7 +109,7 @@ def _record(args: argparse.Namespace, place: Place, ended_us: int, report: dict[
         except (RightfulError, OSError) as error:
             why = str(error)
     if why is not None and claims and place.own.native_id is None:
-        # a claim that nobody could compare with others' stays a candidate, unless only this run can make it
+        # a claim that was not compared with others stays a candidate, unless only this run can make it
         taken, claims = lack["data"]["why"], [lack]
     _fill(report, found, taken)
     if why is not None:

@@ -176,7 +176,7 @@ def _start(args: argparse.Namespace, place: Place) -> dict[str, Any]:
 
 
 def notes(place: Place) -> list[str]:
-    """Return what is worth knowing before a run's command has the terminal."""
+    """Return the notes to print before the command starts."""
     lines = []
     if place.harness is not None and place.harness not in running.TOOLS:
         known = ", ".join(sorted(running.TOOLS))
@@ -205,13 +205,13 @@ def notes(place: Place) -> list[str]:
 
 
 def shares(place: Place, life: Life) -> bool:
-    """Say whether another run works on the same files."""
+    """Return whether another run works on the same files."""
     top = _top(place.repository)
     return life.cwd == str(place.cwd) or (top is not None and life.top == top)
 
 
 def _undo(place: Place) -> None:
-    """Take back what was made for a run that does not start."""
+    """Remove what was created for a run that does not start."""
     place.held.close()
     with suppress(OSError):
         place.temp.rmdir()

@@ -89,8 +89,8 @@ def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None
         but: An option that changes no policy here, because the command reads it itself.
 
     Raises:
-        PolicyError: What comes out is no policy.
-        UsageError: An option has not its form, or names a session that is not there.
+        PolicyError: The result is not a valid policy.
+        UsageError: The value of an option is not valid, or names an unknown session.
     """
     wire, words = named.policy.as_dict(), []
     for name in _HELP:
@@ -202,7 +202,7 @@ def _meant_decay(text: str) -> str:
 
 
 def _note_time(args: argparse.Namespace, policy: Policy, ledger: Ledger) -> None:
-    """Say as of when evidence decays where nobody gave a time: it may be the time of what is left out."""
+    """Print the time as of which evidence decays if `--decay-at` is missing: it may come from an excluded session."""
     if not policy.without_sessions or not isinstance(policy.decay, TimeDecay) or args.decay_at is not None:
         return
     from rightful.projections.facts import log_clock
@@ -218,7 +218,7 @@ def _note_time(args: argparse.Namespace, policy: Policy, ledger: Ledger) -> None
 
 
 def _note_idle(args: argparse.Namespace, facts: Facts) -> None:
-    """Say which options fit nothing in this ledger: a name that was mistyped changes nothing, quietly."""
+    """Print the options that match nothing in this ledger: a typing error would have no effect silently."""
     graders = ["/".join(grader) for grader in facts.graders.values]
     sources = [balance.source for balance in facts.balances]
     arms = {*facts.arms.values, *(arm for balance in facts.balances for arm in balance.arms)}

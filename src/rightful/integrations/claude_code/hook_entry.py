@@ -1,4 +1,4 @@
-"""The command that an agent calls us with: what `install` writes, and how it is told from everybody else's."""
+"""The command by which an agent calls us: what `install` writes, and how it is recognised."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def words_of(command: object) -> list[str] | None:
 
 
 def _is_program(words: list[str]) -> bool:
-    """Say whether these words may start us: those of `program`, or of an earlier version's."""
+    """Return whether these words may start us: those of `program`, or of an earlier version."""
     with_paths = len(words) > 1 and words[0] == _ENV and words[1].startswith(_PATHS)
     match words[2:] if with_paths else words:
         case [script]:
@@ -64,7 +64,7 @@ def _is_program(words: list[str]) -> bool:
 
 
 def calls_us(command: object) -> bool:
-    """Say whether a command that is not ours seems to call the hook all the same."""
+    """Return whether a command that `install` did not write seems to call the hook."""
     return isinstance(command, str) and words_of(command) is None and _CALLS_US.search(command) is not None
 
 

@@ -1,4 +1,4 @@
-"""What Claude Code tells its hooks, as events.
+"""Events from the input of Claude Code's hooks.
 
 | hook event | event | key |
 |---|---|---|
@@ -39,7 +39,7 @@ EVENTS = (
     "Stop",
     "SessionEnd",
 )
-"""The hook events that are asked for. All of them look for exposures; two of them do only that."""
+"""The hook events to install. All of them look for exposures; two of them do only that."""
 
 Wire = dict[str, Any]
 
@@ -52,7 +52,7 @@ def input_of(raw: bytes) -> dict[str, Any]:
     """Return the object that a hook was given.
 
     Raises:
-        InvalidEventError: It is no JSON object.
+        InvalidEventError: It is not a JSON object.
     """
     value = content.parse_line(raw)
     if not isinstance(value, dict):
@@ -64,7 +64,7 @@ def session_id_of(value: Mapping[str, Any]) -> str:
     """Return the session's id, exactly as Claude Code writes it.
 
     Raises:
-        InvalidEventError: There is none, or it names nobody.
+        InvalidEventError: It is missing, or is not a valid session id.
     """
     raw = value.get("session_id")
     if not isinstance(raw, str):
@@ -155,7 +155,7 @@ def _tool(value: Mapping[str, Any]) -> str:
 
 
 def _call(value: Mapping[str, Any], nonce: str) -> tuple[str, tuple[str, ...]]:
-    """Return the id of a call, and what its key needs beside it."""
+    """Return the id of a call, and what its key needs in addition."""
     own = value.get("tool_use_id")
     if isinstance(own, str) and 0 < len(own) <= limits.WORD_CHARS:
         return own, ()
@@ -167,12 +167,12 @@ def _word(value: object) -> str | None:
 
 
 def _beside(value: Mapping[str, Any], stated: Mapping[str, Any] | set[str]) -> dict[str, Any]:
-    """What a start or an end says beside its own fields, whatever this version of Claude Code adds."""
+    """Return the other fields of a start or an end, including those that newer versions of Claude Code add."""
     return {name: item for name, item in value.items() if name not in {"session_id", "hook_event_name", *stated}}
 
 
 def _extra(value: Mapping[str, Any], *stated: str) -> dict[str, Any]:
-    """What a tool's event says beside its own fields and those that every call repeats.
+    """Return the other fields of a tool's event, without those that every call repeats.
 
     The path of the transcript is kept where it names another session than the call does.
     """

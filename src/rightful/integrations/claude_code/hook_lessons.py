@@ -2,7 +2,7 @@
 
 The files, their events and the ids are those of `rightful import lesson-hook`, and its reader reads
 them, so that an import of the same files afterwards, or before, adds nothing. What differs is how
-little is read: a cursor says how far each file was taken, and of what stands behind that only lines
+little is read: a cursor stores how far each file was read, and of the rest only lines
 that hold the session's id are decoded. The cursor only saves work. Without it all lines are taken again,
 and answer `duplicate`. One call takes so many exposures, and the next one goes on.
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rightful.integrations.claude_code.hook_events import Wire
     from rightful.integrations.claude_code.lesson_cursor import Taken
 
-_PLAIN = re.compile(rb"[A-Za-z0-9._-]+\Z")  # stands in JSON as it is, whoever wrote it
+_PLAIN = re.compile(rb"[A-Za-z0-9._-]+\Z")  # unescaped in JSON by every writer
 _NAME_BYTES = 255
 _MARK_BYTES = 4_096
 _SEEN_BYTES = 8
@@ -129,7 +129,7 @@ def _artifacts(raw: str, places: Places, at_s: float) -> Iterator[_Artifact]:
 
 
 def _is_plain(name: str) -> bool:
-    """Say whether a text is the name of a file in a folder, and leads nowhere else."""
+    """Return whether a text is a plain file name, which cannot lead to another folder."""
     try:
         return "/" not in name and "\0" not in name and len(os.fsencode(name)) <= _NAME_BYTES - len(".json")
     except UnicodeEncodeError:
@@ -201,7 +201,7 @@ def _of_lines(file: OpenFile, artifact: _Artifact, raw: str, known: Known, most:
 
 
 def _counted(file: OpenFile, artifact: _Artifact, raw: str, start: int, own: bytes) -> list[Wire]:
-    """Return the exposures of lines of which some may have stood in the file before; all are decoded."""
+    """Return the exposures of lines that may repeat earlier lines of the file; all are decoded."""
     if start > limits.HOOK_READ_BYTES:
         return []
     reader = _reader(file)

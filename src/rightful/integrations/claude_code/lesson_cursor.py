@@ -1,7 +1,7 @@
 """How far one session's lesson files were taken, from one call of the hook to the next.
 
 It is a small file for a session, in the folder `hook` of the ledger. It only saves work: without
-it, with a damaged one, or when another store stands in the ledger's place, all is taken again and
+it, with a damaged one, or when the ledger's store was replaced, all is read again and
 answers `duplicate`. So it is not synced.
 """
 
@@ -24,8 +24,8 @@ class Known(NamedTuple):
 
     Attributes:
         size: How many bytes, to the end of a line; of a document, how many exposures.
-        mark: A digest that tells whether what was taken still stands there.
-        seen: What tells whether a line stood there before: 8 bytes of each one's digest, in base64. Of a
+        mark: A digest that shows whether the part that was read is unchanged.
+        seen: What shows whether a line occurred before: 8 bytes of the digest of each, in base64. Of a
             document, the digest of its exposures.
     """
 

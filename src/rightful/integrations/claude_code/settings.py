@@ -1,4 +1,4 @@
-"""The settings file of Claude Code: our hooks put in and taken out, and everything else left as it is.
+"""The settings file of Claude Code: install and remove our hooks, and change nothing else.
 
 What `install` puts in is one entry for each hook event; ours is what has exactly the form of its command.
 `remove` gives back the very bytes that were there, if nothing else was changed since; else it cuts
@@ -35,7 +35,7 @@ class Settings:
         kept: The backup that `install` or `remove` left; None if there is none.
 
     Raises:
-        UsageError: It cannot be read, or is no settings file. It was not touched.
+        UsageError: It cannot be read, or is not a settings file. It was not changed.
     """
 
     def __init__(self, path: str) -> None:
@@ -53,7 +53,7 @@ class Settings:
         self.text = None if self._data is None else settings_text.checked(self.path, self._data)
 
     def backups(self) -> list[str]:
-        """Return what is kept beside it of what was there before the hooks, the newest first."""
+        """Return the backups from before the hooks were installed, the newest first."""
         folder, name = os.path.split(self._real)
         numbered = re.compile(re.escape(name + BACKUP) + r"(?:\.([0-9]{1,9}))?")
         try:
@@ -67,22 +67,22 @@ class Settings:
         return [] if self.text is None else settings_text.installed(self.text)
 
     def others(self) -> list[Installed]:
-        """Return entries that call us and are somebody's own; they are left alone."""
+        """Return entries that call us but that `install` did not write; they are not changed."""
         return [] if self.text is None else settings_text.others(self.text)
 
     def disabled(self) -> bool:
-        """Say whether this file tells the agent to run no hooks at all."""
+        """Return whether this file disables all hooks of the agent."""
         return self.text is not None and json.loads(self.text.removeprefix(BOM)).get("disableAllHooks") is True
 
     def install(self, events: Iterable[str], command: str) -> bool:
         """Put the command in for each hook event; return whether anything changed.
 
-        Entries of ours that say something else are replaced; what somebody changed beside a command of
-        ours stays.
+        Our entries with another command are replaced. A matcher or a timeout that the user added to one of them
+        is kept.
 
         Raises:
             UsageError: It has changed meanwhile into no settings file.
-            StorageError: Somebody else keeps writing it, or it is another user's.
+            StorageError: Another process keeps writing it, or it belongs to another user.
             OSError: It cannot be written. It is as it was.
         """
         wanted = sorted(events, key=EVENTS.index)
@@ -106,7 +106,7 @@ class Settings:
 
         Raises:
             UsageError: It has changed meanwhile into no settings file.
-            StorageError: Somebody else keeps writing it, or it is another user's.
+            StorageError: Another process keeps writing it, or it belongs to another user.
             OSError: It cannot be written. It is as it was.
         """
         settings_file.sweep(self._real)
@@ -151,7 +151,7 @@ class Settings:
             return None
 
     def _replaced(self, text: str | None, keep: str | None) -> bool:
-        """Write the file, whole or not at all; return False, having read it anew, if somebody else wrote it.
+        """Write the file atomically. If another process wrote it, read it again and return False.
 
         Args:
             text: What it shall hold; None: it shall go.

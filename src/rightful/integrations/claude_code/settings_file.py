@@ -1,6 +1,6 @@
-"""A settings file's bytes: read only where a regular file stands, and written whole or not at all.
+"""The bytes of a settings file: read only from a regular file, and written atomically.
 
-The new bytes are written and flushed beside the file first, and take its name in one step. What a killed
+The new bytes are written and flushed to a temporary file first, which is then renamed. What a killed
 process leaves of that is swept later.
 """
 
@@ -26,7 +26,7 @@ def read(path: str) -> bytes | None:
     """Return what a file holds; None if there is none.
 
     Raises:
-        UsageError: It is no regular file: a pipe or a device might never end.
+        UsageError: It is not a regular file: a pipe or a device might never end.
         OSError: It cannot be read.
     """
     try:
@@ -42,7 +42,7 @@ def read(path: str) -> bytes | None:
 
 @contextmanager
 def prepared(path: str, data: bytes, like: str) -> Iterator[str]:
-    """Yield a file beside another, which holds the bytes that this one shall hold; it is gone afterwards.
+    """Yield a temporary file in the same folder with the new bytes of a file; it is removed afterwards.
 
     Args:
         path: The file that it shall become.
@@ -50,7 +50,7 @@ def prepared(path: str, data: bytes, like: str) -> Iterator[str]:
         like: The file whose owner and mode it gets; the owner of its folder, if there is none.
 
     Raises:
-        StorageError: Its owner is another one, and it cannot be given to him.
+        StorageError: It belongs to another user, and the owner cannot be kept.
         OSError: It cannot be written.
     """
     half = f"{path}{_OURS}{os.getpid()}.tmp"
@@ -67,7 +67,7 @@ def prepared(path: str, data: bytes, like: str) -> Iterator[str]:
 
 
 def put(half: str, path: str) -> None:
-    """Let a prepared file take its name, durably."""
+    """Rename a prepared file to its final name, durably."""
     os.replace(half, path)
     from pathlib import Path
 
@@ -107,13 +107,13 @@ def _give(fd: int, like: str) -> None:
 
 
 def _give_to(what: int | str, owner: os.stat_result) -> None:
-    """Give a new file to whom it belongs, if we write for another user; only root can."""
+    """Set the owner of a new file, if we write for another user; only root can."""
     if os.geteuid() == 0:
         os.chown(what, owner.st_uid, owner.st_gid)
 
 
 def sweep(path: str) -> None:
-    """Remove what processes that are gone left half written beside a file and its backups."""
+    """Remove the temporary files of killed processes next to a file and its backups."""
     folder, name = os.path.split(path)
     with contextlib.suppress(OSError):
         for entry in os.listdir(folder):

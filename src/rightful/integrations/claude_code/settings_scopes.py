@@ -1,6 +1,6 @@
 """Where Claude Code's settings stand: the user's, the project's, and the project's own of this machine.
 
-Claude Code runs the hooks of all of them, so whoever looks at one has to know of the others.
+Claude Code runs the hooks of all of them, so each command also reports the others.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Elsewhere(NamedTuple):
 
 
 def settings_path(args: argparse.Namespace) -> str:
-    """Return the settings file that is meant, absolute.
+    """Return the absolute path of the settings file of `--settings` or `--scope`.
 
     Raises:
-        UsageError: It has no name, or nobody knows where it is.
+        UsageError: The name is empty, or the folder is unknown.
     """
     if args.settings is None:
         return file_of(args.scope)
@@ -50,7 +50,7 @@ def file_of(scope: str) -> str:
     """Return the settings file of a scope, absolute.
 
     Raises:
-        UsageError: It is the user's, and nobody knows his home.
+        UsageError: It is the user's, and the home folder is unknown.
     """
     if scope == "user":
         home = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")

@@ -1,8 +1,8 @@
 """From the spool into the ledger: file by file, in parts that fit a transaction.
 
 How far a long file was written stands in its name: `<time>-<random>.<bytes>.events.jsonl`, with a `b`
-behind the number once a line of it was bad. So the next drain goes on from there, whoever it is. A part
-that is written twice, because somebody else drained meanwhile or was killed, answers `duplicate`.
+behind the number once a line of it was bad. So the next drain continues from there, in any process. A part
+that is written twice, because another process drained meanwhile or was killed, is answered `duplicate`.
 
 A file that cannot be read, or whose events make the ledger fail, keeps no other back.
 """
@@ -69,7 +69,7 @@ class _Part(NamedTuple):
 
 
 def drain(log: Log, paths: list[str], *, timeout_s: float, events: int) -> Drained:
-    """Append what stands in files, in their order, and remove them.
+    """Append the events of files, in their order, and remove the files.
 
     Args:
         log: The ledger's log.
@@ -125,7 +125,7 @@ class _Into:
             self._settle(part.file, part.end)
 
     def _settle(self, file: _File, end: int | None) -> None:
-        with contextlib.suppress(OSError):  # somebody else settled it
+        with contextlib.suppress(OSError):  # another process removed it
             if end is not None:
                 path = f"{os.path.dirname(file.path)}/{file.named(end)}"
                 os.rename(file.path, path)
@@ -145,7 +145,7 @@ class _Into:
 
 def _parts_of_all(paths: list[str]) -> Iterator[_Part]:
     for path in paths:
-        with contextlib.suppress(Exception):  # somebody else drained it, or it cannot be read now
+        with contextlib.suppress(Exception):  # another process drained it, or it cannot be read now
             yield from _parts(_File(path))
 
 
@@ -171,7 +171,7 @@ def _of_lines(file: _File, stream: BinaryIO) -> Iterator[_Part]:
     whole, size = True, 0
     while line := stream.readline(limits.SPOOL_LINE_BYTES + 1):
         if not line.endswith(b"\n"):
-            whole = False  # it is torn, or too long to be read; what stands behind it goes aside with it
+            whole = False  # it is incomplete or too long; the rest of the file is set aside with it
             break
         try:
             events.append(content.parse_line(line))

@@ -3,8 +3,8 @@
 A file is one call: its events in wire form, one a line, exactly as they would have been appended; or
 its input, where no events could be made of it yet. It is written under another name, synced, and
 renamed. The next command that opens the ledger for writing appends what waits and then removes the
-file (`drain`). Ids make that safe: whoever else drains meanwhile, and whenever one of them is killed, each
-event stands in the ledger once. `at` is the time of the call; the drain does not change it.
+file (`drain`). Ids make that safe: even if several processes drain, or one of them is killed, each
+event is stored once. `at` is the time of the call; the drain does not change it.
 
 What can never be written is set aside in the folder `aside`, for people, and is not deleted.
 """
@@ -34,10 +34,10 @@ ASIDE = "aside"
 """The folder in it for what can never be written."""
 
 FULL = "full"
-"""The file that says, by its time, that a call was refused because the spool was full."""
+"""The file whose time is that of a call that was refused because the spool was full."""
 
 WAITED = "waited"
-"""The file that says, by its time, when a call last waited for the ledger in vain."""
+"""The file whose time is that of the last call that waited for the ledger without success."""
 
 EVENTS, INPUT = ".events.jsonl", ".input.json"
 """How the name ends of a file of events, and of one that holds an input."""
@@ -149,7 +149,7 @@ class Spool:
         return [entry.path for entry in sorted(found, key=lambda entry: entry.name)]
 
     def wait_s(self, at_us: int) -> float:
-        """Return how long a call may wait for the ledger: less, if one of the last minute waited in vain.
+        """Return how long a call may wait for the ledger: less, if a call of the last minute timed out.
 
         Args:
             at_us: When the call was made; microseconds since 1970, UTC.
@@ -162,7 +162,7 @@ class Spool:
         return limits.HOOK_AGAIN_S if self._marks else limits.HOOK_WAIT_S
 
     def waited(self, at_us: int) -> None:
-        """Say that a call waited as long as it may, and in vain. One that waits less does not say it again."""
+        """Record that a call timed out after the full wait. Calls with a shorter wait do not record it."""
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError):
                 fd = _marked(f"{private_folder(folder)}/{WAITED}")
@@ -173,7 +173,7 @@ class Spool:
                 return
 
     def arrived(self) -> None:
-        """Say that the ledger can be written, if `wait_s` found that it could not, and remember where it is."""
+        """Record that the ledger can be written again, and remember its path."""
         self._places.remember()
         for mark in self._marks:
             with contextlib.suppress(OSError):
@@ -232,10 +232,10 @@ def append(log: Log, events: list[Wire], *, timeout_s: float) -> list[Receipt]:
 
 
 def read(path: str, most: int) -> bytes:
-    """Return what stands in a regular file.
+    """Return the bytes of a regular file.
 
     Raises:
-        OSError: It cannot be read, is longer, or is no regular file.
+        OSError: It cannot be read, is longer, or is not a regular file.
     """
     from rightful.importers.sources.text_files import opened
 
@@ -278,7 +278,7 @@ def _note_of(raw: bytes, reason: str, at_us: int) -> Wire:
 def _entries(folder: str) -> list[os.DirEntry[str]]:
     """Return the files in a folder of ours; nothing if it is missing, or could be a stranger's.
 
-    What is no regular file, such as a FIFO or a link, is nobody's call, and could be waited for without end.
+    Other files, such as a FIFO or a link, are not calls, and reading them could block forever.
     """
     try:
         if not is_private(folder):
@@ -290,7 +290,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _has_room(folder: str, size: int, most: int) -> bool:
-    """Say whether one more file fits into a folder. What is there is kept; it is the newest that is refused."""
+    """Return whether one more file fits into a folder. Existing files are kept; the newest is refused."""
     kept = [entry for entry in _entries(folder) if entry.name not in {FULL, WAITED, PATHS, _MORE}]
     sizes = [entry.stat(follow_symlinks=False).st_size for entry in kept]
     return len(sizes) < most and sum(sizes) + size <= limits.SPOOL_BYTES
@@ -329,7 +329,7 @@ def written(folder: str, name: str, data: bytes) -> str:
 
 
 def _remove_torn(folder: str) -> None:
-    """Remove what calls that were killed had begun to write; nobody writes for an hour."""
+    """Remove the temporary files of killed calls; no call writes for an hour."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder) if is_private(folder) else ():
             if entry.name.startswith(".") and time.time() - entry.stat(follow_symlinks=False).st_mtime > _TORN_S:

@@ -2,7 +2,7 @@
 
 Calls that come while a ledger is away are kept in folders that are named by its path. So a ledger
 remembers the paths at which a hook wrote to it, in the file `paths` of its spool. Where it was before,
-what waits is drained too, unless another ledger stands there now: that one drains it.
+what waits is drained too, unless there is another ledger now, which drains it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Places:
 
 
 def may_wait(root: str, environment: Mapping[str, str]) -> bool:
-    """Say whether anything can wait for a ledger: where no hook ever wrote, none of these folders is there.
+    """Return whether anything can wait for a ledger: if no hook ever wrote, none of these folders exists.
 
     A command that appends one event asks this first, and loads nothing more of the spool.
     """
