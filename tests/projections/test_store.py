@@ -18,7 +18,7 @@ from tests.projections.telling import exposed, graded, linked, log_of
 from rightful.policies import Policy
 from rightful.projections import projection_environment
 from rightful.projections import store as module
-from rightful.projections.cached_answer import kept_of
+from rightful.projections.cached_answer import cached_answer_of
 from rightful.projections.credit.posteriors import Posteriors
 from rightful.projections.projected import Projected
 from rightful.projections.store import Store
@@ -281,7 +281,7 @@ def test_a_ledger_that_is_only_read_saves_nothing(log: FakeLog, folder: Path) ->
     projection.posteriors(Policy())
     projection.save()
 
-    assert not projection.store.save(projection.facts, kept_of(projection.facts), "")  # type: ignore[union-attr]
+    assert not projection.store.save(projection.facts, cached_answer_of(projection.facts), "")  # type: ignore[union-attr]
     assert not folder.exists()
 
 

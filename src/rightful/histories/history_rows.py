@@ -104,7 +104,7 @@ def take(fold: Fold, rows: Iterable[Stored], *, is_new: bool = False) -> None:
                 raise UpgradeError(row.position, kind, row.envelope.schema)
             continue
         if kind == "history.appended" and not fold.shown.is_appended and fold.shown.counts(row):
-            if fold.telling.told:
+            if fold.telling.told_ids:
                 raise AgainError
             fold.shown = structs.replace(fold.shown, is_appended=True)
         elif kind in {"event.withdrawn", "history.forked"} and not is_new and row.envelope.outcome in ACCEPTED:

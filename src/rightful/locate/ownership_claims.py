@@ -109,7 +109,7 @@ class Index:
 
     def lost(self, session: Wanted) -> tuple[str, ...]:
         """Return sentences on pointers and paths that lead nowhere any more."""
-        told = [
+        lost_pointers = [
             f"{pointer.path} points at {pointer.target}, which no longer exists"
             if pointer.target is not None
             else f"{pointer.path} contains no path"
@@ -118,7 +118,7 @@ class Index:
             if pointer.found is None
         ]
         gone = [path for path in sorted(session.paths) if layouts.settled(path) not in self._files]
-        return (*told, *(f"its record names {path}, which is not a transcript" for path in gone))
+        return (*lost_pointers, *(f"its record names {path}, which is not a transcript" for path in gone))
 
     def _claims(self, session: Wanted) -> Iterator[Claim]:
         yield from self._native(session)

@@ -26,7 +26,7 @@ _FORMS = {"transcript": 0, "rollout": 0, "events": 0, "conversation": 0, "stream
 _SHOWN = 3
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """A claim and its verdict.
 
     Attributes:
@@ -55,7 +55,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     found: bool
     owner: Claim | None
-    judged: tuple[Judged, ...]
+    judged: tuple[ClaimVerdict, ...]
     why: str
     lost: tuple[str, ...] = ()
 
@@ -155,16 +155,16 @@ class OwnershipResolver:
         other = self._sessions.get(name)
         return () if other is None else other.natives
 
-    def _judged(self, claim: Claim, owner: Claim | None, whys: Mapping[str, str]) -> Judged:
+    def _judged(self, claim: Claim, owner: Claim | None, whys: Mapping[str, str]) -> ClaimVerdict:
         if claim.against:
-            return Judged(claim=claim, verdict="contradicted", why="; ".join(claim.against))
+            return ClaimVerdict(claim=claim, verdict="contradicted", why="; ".join(claim.against))
         if owner is not None and claim.file.path == owner.file.path:
-            return Judged(claim=claim, verdict="owner", why="")
+            return ClaimVerdict(claim=claim, verdict="owner", why="")
         if owner is not None and claim.group == owner.group:
             why = "; ".join(claim.doubts) or "another form or copy of the transcript that is its own"
         else:
             why = "; ".join(dict.fromkeys((*claim.doubts, *([whys[claim.group]] if claim.group in whys else []))))
-        return Judged(claim=claim, verdict="candidate", why=why)
+        return ClaimVerdict(claim=claim, verdict="candidate", why=why)
 
 
 def _head(claims: list[Claim], same: Same) -> Claim | None:
@@ -184,7 +184,7 @@ def _head(claims: list[Claim], same: Same) -> Claim | None:
     return first if all(same(first.file, claim.file) for claim in alike) else None
 
 
-def _summary(owner: Claim | None, judged: tuple[Judged, ...]) -> str:
+def _summary(owner: Claim | None, judged: tuple[ClaimVerdict, ...]) -> str:
     if owner is not None:
         return owner.words
     if not judged:

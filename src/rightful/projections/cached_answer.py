@@ -30,7 +30,7 @@ _ARRAYS = tuple(name for name in Settlement._fields if name not in {"arms", "cou
 _FLOATS = frozenset({"unit_reward", "credit_weight", "credit_reward"})
 
 
-class Kept(NamedTuple):
+class CachedAnswer(NamedTuple):
     """The answer of the default policy at a watermark.
 
     Attributes:
@@ -61,17 +61,17 @@ class _Posteriors(msgspec.Struct):
     counters: dict[str, int]
 
 
-def kept_of(facts: Facts, sums: Sums | None = None, counters: dict[str, int] | None = None) -> Kept:
+def cached_answer_of(facts: Facts, sums: Sums | None = None, counters: dict[str, int] | None = None) -> CachedAnswer:
     """Return the answer of the default policy to keep; its sums are computed where they are not known."""
     through = facts.watermark
     if sums is None or counters is None:
         sums, counters = tally(facts, POLICY, through, 0)
     runs = runs_of(facts, through, quarantined(facts, through))
     few = len(facts.shown) + len(facts.grades) <= CREDIT_ROWS
-    return Kept(through, runs, sums, counters, settle(facts, POLICY, through, runs=runs) if few else None)
+    return CachedAnswer(through, runs, sums, counters, settle(facts, POLICY, through, runs=runs) if few else None)
 
 
-def to_values(kept: Kept) -> dict[str, bytes]:
+def to_values(kept: CachedAnswer) -> dict[str, bytes]:
     """Return an answer as named byte strings."""
     rows = [_Statistic(arm, context, n, f"{mass:x}", f"{won:x}") for arm, context, n, mass, won in kept.sums.rows()]
     values = {
@@ -86,7 +86,7 @@ def to_values(kept: Kept) -> dict[str, bytes]:
     return values
 
 
-def from_values(values: dict[str, bytes], facts: Facts) -> Kept:
+def from_values(values: dict[str, bytes], facts: Facts) -> CachedAnswer:
     """Return the answer that was stored with the facts.
 
     Raises:
@@ -106,7 +106,7 @@ def from_values(values: dict[str, bytes], facts: Facts) -> Kept:
         arrays: dict[str, Any] = {name: _array(values[f"credits/{name}"], name) for name in _ARRAYS}
         counters = msgspec.msgpack.decode(values["credits/counters"], type=dict[str, int])
         settlement = Settlement(**arrays, arms=list(facts.arms.values), counters=counters)
-    return Kept(facts.watermark, runs, sums, stored.counters, settlement)
+    return CachedAnswer(facts.watermark, runs, sums, stored.counters, settlement)
 
 
 def _array(value: bytes, name: str) -> Column:

@@ -23,7 +23,7 @@ from rightful.log.withdrawals import WITHDRAWAL
 from rightful.policies import Policy
 from rightful.projections.arithmetic.sums import Sums, sums_of
 from rightful.projections.cached_answer import POLICY as KEPT
-from rightful.projections.cached_answer import Kept, kept_of
+from rightful.projections.cached_answer import CachedAnswer, cached_answer_of
 from rightful.projections.credit.bins_and_credits import Settlement
 from rightful.projections.credit.posteriors import Beliefs, Posteriors, posteriors_of, shaped, states_of
 from rightful.projections.credit.runs import Runs, quarantined, runs_of
@@ -50,7 +50,7 @@ Progress = Callable[[int, int], None]
 """Told the position reached and the position aimed at."""
 
 
-class Standing:
+class PolicySums:
     """What one policy's credits add up to, kept up with the facts.
 
     Attributes:
@@ -90,8 +90,8 @@ class Projected:
         self.log = log
         self.store = store
         self.facts = Facts()
-        self._standing: dict[str, Standing] = {}
-        self._kept: Kept | None = None
+        self._standing: dict[str, PolicySums] = {}
+        self._cached: CachedAnswer | None = None
         self._runs: tuple[int, Runs] | None = None
         self._saved = 0
         self._lock = threading.RLock()
@@ -169,7 +169,7 @@ class Projected:
     def _start_again(self) -> None:
         self.facts, self._saved, self._loaded = Facts(), 0, self.store is None
         self._standing.clear()
-        self._kept = self._runs = None
+        self._cached = self._runs = None
 
     def _load(self) -> None:
         if self._loaded:
@@ -177,9 +177,9 @@ class Projected:
         self._loaded = True
         assert self.store is not None
         if (stored := self.store.load(self.log.head(), self._anchor)) is not None:
-            self.facts, self._kept = stored
+            self.facts, self._cached = stored
             self._saved = self.facts.watermark
-            standing = Standing(KEPT, self._saved, self._kept.sums.copy(), dict(self._kept.counters))
+            standing = PolicySums(KEPT, self._saved, self._cached.sums.copy(), dict(self._cached.counters))
             self._standing[KEPT.hash] = standing
 
     def _anchor(self, position: int) -> str:
@@ -216,7 +216,11 @@ class Projected:
             return None
         standing = self._standing.get(KEPT.hash)
         known = standing is not None and standing.through == self.facts.watermark
-        kept = kept_of(self.facts, standing.sums, standing.counters) if standing and known else kept_of(self.facts)
+        kept = (
+            cached_answer_of(self.facts, standing.sums, standing.counters)
+            if standing and known
+            else cached_answer_of(self.facts)
+        )
         saved = self.store.save(self.facts, kept, self._anchor(self.facts.watermark))
         self._saved = self.facts.watermark if saved else self._saved
         return saved
@@ -246,7 +250,7 @@ class Projected:
         return self._alone(self._settle, policy, through)
 
     def _settle(self, policy: Policy, through: int) -> Settlement:
-        kept = self._kept
+        kept = self._cached
         if kept is not None and kept.watermark == through and kept.settlement is not None and policy == KEPT:
             return kept.settlement
         return settle(self.facts, policy, through, runs=self._runs_at(through))
@@ -259,8 +263,8 @@ class Projected:
         """Return the runs as of the end of the log, computed once; None for a position before it."""
         if through != self.facts.watermark:
             return None
-        if self._kept is not None and self._kept.watermark == through:
-            return self._kept.runs
+        if self._cached is not None and self._cached.watermark == through:
+            return self._cached.runs
         if self._runs is None or self._runs[0] != through:
             self._runs = through, runs_of(self.facts, through, quarantined(self.facts, through))
         return self._runs[1]
@@ -292,14 +296,14 @@ class Projected:
             settlement = settle(facts, policy, through, runs=self._runs_at(through))
             return posteriors_of(facts, settlement, policy, through, at_us)
         if policy.decay is None and through == facts.watermark:
-            standing = self._stand(policy)
+            standing = self._kept_up_sums(policy)
             sums, counters, known = standing.sums, standing.counters, standing.beliefs
         else:
             sums, counters = tally(facts, policy, through, at_us, self._runs_at(through))
             known = {}
         return shaped(states_of(facts, sums, policy, through, known), policy, through, at_us, counters)
 
-    def _stand(self, policy: Policy) -> Standing:
+    def _kept_up_sums(self, policy: Policy) -> PolicySums:
         """Return the kept-up answer of a policy; of the oldest ones only the last few are kept."""
         standing = self._standing.pop(policy.hash, None)
         if standing is None:
@@ -310,23 +314,23 @@ class Projected:
             del self._standing[next(iter(self._standing))]
         return standing
 
-    def _tallied(self, policy: Policy) -> Standing:
+    def _tallied(self, policy: Policy) -> PolicySums:
         """Return a policy's answer from all credits."""
         through = self.facts.watermark
-        return Standing(policy, through, *tally(self.facts, policy, through, 0, self._runs_at(through)))
+        return PolicySums(policy, through, *tally(self.facts, policy, through, 0, self._runs_at(through)))
 
-    def _without(self, policy: Policy) -> Standing:
+    def _without(self, policy: Policy) -> PolicySums:
         """Return the answer of a policy that leaves sessions out, from that of the policy which does not.
 
         Only what those sessions can influence is settled, with them and without them.
         """
         facts, whole = self.facts, structs.replace(policy, without_sessions=())
-        base = self._stand(whole)
+        base = self._kept_up_sums(whole)
         numbers = [
             number for session in policy.without_sessions for number in facts.names.numbered(session, base.through)
         ]
         closed = facts.names.closure(numbers)
-        standing = Standing(policy, base.through, base.sums.copy(), dict(base.counters))
+        standing = PolicySums(policy, base.through, base.sums.copy(), dict(base.counters))
         if closed:
             standing.shift(facts, settle(facts, whole, base.through, closed), -1)
             standing.shift(facts, settle(facts, policy, base.through, closed), 1)

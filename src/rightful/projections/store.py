@@ -23,7 +23,7 @@ import numpy as np
 
 from rightful import limits
 from rightful.errors import StorageError
-from rightful.projections.cached_answer import Kept, from_values, to_values
+from rightful.projections.cached_answer import CachedAnswer, from_values, to_values
 from rightful.projections.facts.columns import Table
 from rightful.projections.facts.facts import Aside, Balance, Corrected, Decayed, Facts, Pruned, Retired, Start
 from rightful.projections.facts.identity_claims import Claim
@@ -107,7 +107,7 @@ class Store:
         self._save = ""  # the one that was loaded or written last
         self._of: Facts | None = None  # the facts whose numbers it has
 
-    def load(self, head: int, anchor: Callable[[int], str]) -> tuple[Facts, Kept] | None:
+    def load(self, head: int, anchor: Callable[[int], str]) -> tuple[Facts, CachedAnswer] | None:
         """Return the stored facts and answer, or None where there are none that fit the log.
 
         Args:
@@ -128,7 +128,7 @@ class Store:
         self._save, self._of = found.save, facts
         return facts, kept
 
-    def _load(self, env: lmdb.Environment, head: int, anchor: Callable[[int], str]) -> tuple[Head, Facts, Kept]:
+    def _load(self, env: lmdb.Environment, head: int, anchor: Callable[[int], str]) -> tuple[Head, Facts, CachedAnswer]:
         with env.begin() as txn:
             found = self._head(txn, head)
             if found.watermark and anchor(found.watermark) != found.anchor:
@@ -147,7 +147,7 @@ class Store:
         with env.begin() as txn:
             return self._head(txn, limits.SEQ_MAX).watermark
 
-    def save(self, facts: Facts, kept: Kept, anchor: str) -> bool:
+    def save(self, facts: Facts, kept: CachedAnswer, anchor: str) -> bool:
         """Store the facts and the answer at their watermark, in one transaction.
 
         Args:
@@ -181,7 +181,7 @@ class Store:
             raise UnfitError("head")
         return found
 
-    def _write(self, facts: Facts, kept: Kept, anchor: str) -> None:
+    def _write(self, facts: Facts, kept: CachedAnswer, anchor: str) -> None:
         """Write on top of what is stored; what could not be read is removed first."""
         if self._unfit:
             self.delete()
@@ -191,7 +191,7 @@ class Store:
         with_opened(self.folder, lambda env: self._write_to(env, facts, kept, anchor, save), readonly=False)
         self._save, self._of = save, facts
 
-    def _write_to(self, env: lmdb.Environment, facts: Facts, kept: Kept, anchor: str, save: str) -> None:
+    def _write_to(self, env: lmdb.Environment, facts: Facts, kept: CachedAnswer, anchor: str, save: str) -> None:
         with env.begin() as txn:
             before = Head(VERSION, self.ledger, 0, "", "", {}, [])
             if txn.stat()["entries"]:

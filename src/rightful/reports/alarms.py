@@ -156,21 +156,24 @@ def _no_rewards(ground: Ground, log: Log) -> Iterator[Alarm]:
             iter(log.read(types=["balance.opened"], after=found[-1].position - 1, until=found[-1].position))
         ).event
         arms = list(getattr(event, "arms", {}).values())
-        telling = [arm for arm in arms if arm.rewards is not None]
-        selections = sum(arm.n for arm in telling)
-        if telling and not sum(arm.rewards or 0 for arm in telling) and selections >= limits.REWARDLESS_COUNT:
-            yield Alarm("no-rewards", _rewardless(event, f"{source} (#{found[-1].position})", len(telling), selections))
+        with_rewards = [arm for arm in arms if arm.rewards is not None]
+        selections = sum(arm.n for arm in with_rewards)
+        if with_rewards and not sum(arm.rewards or 0 for arm in with_rewards) and selections >= limits.REWARDLESS_COUNT:
+            yield Alarm(
+                "no-rewards", _rewardless(event, f"{source} (#{found[-1].position})", len(with_rewards), selections)
+            )
     yield from _rewardless_graders(ground)
 
 
-def _rewardless(event: object, source: str, telling: int, selections: int) -> str:
+def _rewardless(event: object, source: str, with_rewards: int, selections: int) -> str:
     """Return the sentence; of a file whose arms do not all tell their rewards it is about those that do."""
     arms, sessions = len(getattr(event, "arms", {})), getattr(event, "sessions", None)
     counted = count(selections, "selection")
-    if telling < arms:
-        told = "records its rewards" if telling == 1 else "record their rewards"
+    if with_rewards < arms:
+        verb = "records its rewards" if with_rewards == 1 else "record their rewards"
         return (
-            f"{source} counts {counted} and total_rewards 0 for the {telling:,} of {count(arms, 'arm')} that {told}. "
+            f"{source} counts {counted} and total_rewards 0 for the {with_rewards:,} of {count(arms, 'arm')} "
+            f"that {verb}. "
             f"Its updater never saw a reward above 0.5 for them."
         )
     of = f" in {count(sessions, 'session')}" if sessions is not None else ""

@@ -107,5 +107,5 @@ def _alarm(log: Log, session: str, of: str, types: tuple[str, ...], after: int) 
             break
     if len({claim.value for claim in first.values()}) < 2:  # noqa: PLR2004 - a contradiction needs two
         return None
-    told = ", ".join(f"{claim.source} {claim.value} (#{claim.position})" for claim in first.values())
-    return Alarm("identity", f"{session}: its sources contradict each other on the {of}: {told}.", session=session)
+    sources = ", ".join(f"{claim.source} {claim.value} (#{claim.position})" for claim in first.values())
+    return Alarm("identity", f"{session}: its sources contradict each other on the {of}: {sources}.", session=session)

@@ -125,14 +125,14 @@ def _numbers(facts: Facts, part: str) -> tuple[list[int], dict[int, list[str]]]:
 
 def _session(log: Log, names: Names, number: int, state: State | None, below: list[str]) -> Session:
     name, count, by = names.text(number), 0, dict[str, None]()
-    told, kinds = _Times(), Counter[str]()
+    span, kinds = _Times(), Counter[str]()
     for page in log.of_session(name):
         count += len(page)
         by |= dict.fromkeys(row.envelope.producer for row in page)
         kinds.update(row.envelope.type for row in page if row.envelope.outcome in ACCEPTED)
-        told.take(page)
-    first_us, last_us = told.own or told.of_files or (names.seen_us[number],) * 2
-    basis: Literal["file"] | None = None if told.own or not told.of_files else "file"
+        span.take(page)
+    first_us, last_us = span.own or span.of_files or (names.seen_us[number],) * 2
+    basis: Literal["file"] | None = None if span.own or not span.of_files else "file"
     is_bound = not kinds.keys().isdisjoint(bindings.TYPES)
     held = bindings.bindings(log.read(session=name, types=list(bindings.TYPES))).all() if is_bound else ()
     bound = [Bound(binding.uri, binding.evidence) for binding in held]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rightful.locate.find_transcripts import Missing
     from rightful.locate.record_lines import Row, Rows
     from rightful.locate.scan import Scan
-    from rightful.locate.verdicts import Answer, Judged
+    from rightful.locate.verdicts import Answer, ClaimVerdict
     from rightful.projections.bindings import Binding
 
 _PROBLEMS = 5
@@ -54,7 +54,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
     return {"session": answer.session, "found": answer.found, "owner": owner, "why": answer.why}
 
 
-def _claim(judged: Judged) -> dict[str, Any]:
+def _claim(judged: ClaimVerdict) -> dict[str, Any]:
     from rightful import times
 
     file = judged.claim.file

@@ -73,7 +73,7 @@ def tallies(facts: Facts, settlement: Settlement, policy: Policy, through: int) 
     left = every.position > last[every.slot]
     paid = _Credits(every.slot[left], every.position[left], every.at_us[left], every.reward[left])
     held = _of_balances([(key, held) for key, held in opened if not dropped[key]])
-    found = _told(list(keys), paid, held, policy)
+    found = _with_credits(list(keys), paid, held, policy)
     made = _made(found, every, keys, {key for key, _ in opened}, dropped)
     return {key: found[key] for key in sorted(found, key=made.__getitem__)}
 
@@ -116,7 +116,7 @@ def _time(text: str | None) -> int | None:
         return None
 
 
-def _told(keys: list[Key], paid: _Credits, opened: dict[Key, Tally], policy: Policy) -> dict[Key, Tally]:
+def _with_credits(keys: list[Key], paid: _Credits, opened: dict[Key, Tally], policy: Policy) -> dict[Key, Tally]:
     slot, size = paid.slot, len(keys)
     n = np.bincount(slot, minlength=size)
     rewards = np.bincount(slot, weights=paid.reward > SUCCESS, minlength=size).astype(np.int64)

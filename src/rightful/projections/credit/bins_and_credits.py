@@ -271,8 +271,8 @@ def _credits(inputs: CreditInputs, pairs: Pairs, canonical: Ints) -> Credits:
     if inputs.policy.arithmetic == "sequential":
         order = np.lexsort((np.arange(len(row)), inputs.shown.pos[shown], unit))
         return Credits(unit[order], arm[order], inputs.shown.context[shown[order]])
-    told = inputs.facts.context_rank()[inputs.shown.context[shown]]
-    order = np.lexsort((inputs.shown.pos[shown], told, inputs.shown.at[shown], arm, unit))
+    context_rank = inputs.facts.context_rank()[inputs.shown.context[shown]]
+    order = np.lexsort((inputs.shown.pos[shown], context_rank, inputs.shown.at[shown], arm, unit))
     unit, arm = unit[order], arm[order]
     first = np.ones(len(order), np.bool_)
     first[1:] = (unit[1:] != unit[:-1]) | (arm[1:] != arm[:-1])

@@ -188,8 +188,8 @@ def _kinds(inputs: CreditInputs, units: Units, targets: Targets, source: Ints) -
     paid = np.maximum(source, 0)
     run = inputs.runs.of[paid].astype(np.int64)
     own = (run == units.run) | (run == targets.run)
-    told = is_distinguishable(inputs, units, targets, inputs.facts.names.spaces()[paid])
-    kind = np.where(own, OWN, np.where(told, FOREIGN, UNVERIFIABLE))
+    checkable = is_distinguishable(inputs, units, targets, inputs.facts.names.spaces()[paid])
+    kind = np.where(own, OWN, np.where(checkable, FOREIGN, UNVERIFIABLE))
     return np.where(source < 0, NO_BIN, kind)
 
 
@@ -206,5 +206,5 @@ def is_distinguishable(inputs: CreditInputs, units: Units, targets: Targets, spa
     known = np.flatnonzero(np.array(inputs.facts.names.first, np.int64) <= inputs.through)
     spaces = np.unique(inputs.runs.of[known].astype(np.int64) << 32 | of[known])
     shared = np.isin(units.run << 32 | space, spaces) | np.isin(targets.run << 32 | space, spaces)
-    told: Mask = shared & ~targets.unclear
-    return told
+    checkable: Mask = shared & ~targets.unclear
+    return checkable

@@ -110,18 +110,18 @@ def completeness_of(rows: Iterable[Stored]) -> Completeness:
     Raises:
         UpgradeError: The end of a turn is of a newer version.
     """
-    told: dict[str, _Told] = {}
+    by_producer: dict[str, _ProducerRecords] = {}
     withdrawals: list[Withdrawal] = []
     has_history = False
     for row in rows:
         has_history = has_history or row.envelope.type in HISTORY
         if (withdrawal := withdrawal_of(row)) is not None:
             withdrawals.append(withdrawal)
-        told.setdefault(row.envelope.producer, _Told()).take(row)
+        by_producer.setdefault(row.envelope.producer, _ProducerRecords()).take(row)
     withdrawn = {(id_, revision) for id_, found in in_force(withdrawals).items() for revision in found}
-    for producer in told.values():
+    for producer in by_producer.values():
         producer.settle(withdrawn)
-    judged = [producer.judged() for producer in told.values() if producer.has_transcript()]
+    judged = [producer.judged() for producer in by_producer.values() if producer.has_transcript()]
     if not judged:
         why = "its history does not count what was said" if has_history else "no transcript of it is recorded"
         return Completeness("unknown", why=why)
@@ -168,8 +168,8 @@ WORST: tuple[State, ...] = ("incomplete", "unknown", "complete")
 """The states, from the worst to the best."""
 
 
-class _Told:
-    """What one producer told of a session."""
+class _ProducerRecords:
+    """One producer's records of a session."""
 
     def __init__(self) -> None:
         self._turns: dict[str, _Turn] = {}
@@ -196,7 +196,7 @@ class _Told:
         return self._has_turnless or any(turn.is_transcript for turn in self._turns.values())
 
     def judged(self) -> Completeness:
-        """Return what is so of what it told."""
+        """Return the completeness of this producer's records."""
         turns = {name: turn for name, turn in self._turns.items() if turn.is_transcript}
         some = "some of it was recorded outside of turns" if turns else "it was recorded without turns"
         doubts = [f"{some}, so a gap would not show"] * self._has_turnless
@@ -214,7 +214,7 @@ class _Told:
 
 
 class _Turn:
-    """What one producer told of one turn.
+    """One producer's records of one turn.
 
     Attributes:
         is_transcript: Whether anything of it belongs to a transcript.

@@ -31,12 +31,12 @@ class Telling:
     message. What such a call says is shown once, in the text, and its result as the message that it was.
 
     Attributes:
-        told: The events that became items.
+        told_ids: The ids of the events that became items.
         is_summary: Whether the last of them sums up what the tool compacted right before, as Claude Code tells it.
     """
 
     def __init__(self) -> None:
-        self.told: set[str] = set()
+        self.told_ids: set[str] = set()
         self.is_summary = False
         self._spoken = ""
         self._in_text: set[str] = set()
@@ -48,7 +48,7 @@ class Telling:
             UpgradeError: It is of a newer version.
         """
         envelope = row.envelope
-        self.told.add(envelope.id)
+        self.told_ids.add(envelope.id)
         self.is_summary = False
         if row.body is None:
             return None
@@ -62,14 +62,14 @@ class Telling:
             self._in_text.add(said.call)
             return None
         if envelope.type == _RESULTS and said.call in self._in_text:
-            told: dict[str, Any] = {"role": "system", "content": said.output}
+            item: dict[str, Any] = {"role": "system", "content": said.output}
         else:
-            told = _told(envelope.type, said)
-        raw = msgspec.json.encode(told, order="deterministic")
+            item = _item_of(envelope.type, said)
+        raw = msgspec.json.encode(item, order="deterministic")
         return item_of((envelope.id, 0), row.position, raw, escaped=envelope.escaped)
 
 
-def _told(kind: str, said: Any) -> dict[str, Any]:  # noqa: ANN401 - one struct a type
+def _item_of(kind: str, said: Any) -> dict[str, Any]:  # noqa: ANN401 - one struct a type
     match kind:
         case "message.recorded":
             return {"role": said.role, "content": said.content}

@@ -268,7 +268,7 @@ class Fold:
     def _tell(self, row: Stored) -> None:
         """Add an item from a transcript; a later revision replaces it in place."""
         id_ = row.envelope.id
-        is_known = id_ in self.telling.told
+        is_known = id_ in self.telling.told_ids
         item = self.telling.item(row)
         if is_known:
             if item is not None:

@@ -47,7 +47,7 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
     Args:
         session: Its name.
         rows: All its rows, of every type and outcome, by ascending position.
-        revisions: Give each entry every row that told it.
+        revisions: Attach to each entry all its rows.
         others: Gives the rows of the session whose history it was begun with, for what its compactions cover.
 
     Raises:
@@ -60,17 +60,17 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
     parts: list[Part] = sources.parts
     groups = used(parts)
     live = [part for part in parts if not part.fact.withdrawn]
-    telling = Telling(sources.tells_messages, found.late, rows=revisions)
-    told = telling.entries(parts, [*calls_of(live), *withdrawn_calls(parts)], groups)
-    Covering(facts, begun_with(facts, others)).put(told)
-    put_holes(told, found.holes)
+    version = Telling(sources.shows_messages, found.late, rows=revisions)
+    entries_with_parts = version.entries(parts, [*calls_of(live), *withdrawn_calls(parts)], groups)
+    Covering(facts, begun_with(facts, others)).put(entries_with_parts)
+    put_holes(entries_with_parts, found.holes)
     transcript = Transcript(
         session=session,
         completeness=found.state,
         why=found.why,
         holes=list(found.holes),
-        entries=[entry for entry, _ in told],
-        usage=total(groups, sources.tells_messages, sources.together),
+        entries=[entry for entry, _ in entries_with_parts],
+        usage=total(groups, sources.shows_messages, sources.together),
         left_out=sources.left_out,
         is_overwritten=gathered.is_overwritten,
     )

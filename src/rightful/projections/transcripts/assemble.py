@@ -16,7 +16,7 @@ from rightful.log.rows import Stored
 from rightful.projections.transcripts.entries import Entry, Row
 from rightful.projections.transcripts.entry_parts import FIELDS, Part, text_of
 from rightful.projections.transcripts.session_facts import TOLD, Fact, said
-from rightful.projections.transcripts.tool_calls import Call, named_call, place_of, shown_first
+from rightful.projections.transcripts.tool_calls import Call, named_call, place_of, versions_by_rank
 from rightful.projections.transcripts.usage_totals import Used
 
 NO_AGENTS = frozenset({"user", "system", "developer"})
@@ -30,21 +30,21 @@ class Telling:
     """Makes the entries of one session.
 
     Args:
-        tells_messages: Returns whether the messages of a producer are shown.
+        shows_messages: Returns whether the messages of a producer are shown.
         late: The positions of rows that came when their turn was closed.
         rows: Tell every row of an entry too.
     """
 
-    def __init__(self, tells_messages: Callable[[str], bool], late: frozenset[int], *, rows: bool) -> None:
-        self._tells_messages = tells_messages
+    def __init__(self, shows_messages: Callable[[str], bool], late: frozenset[int], *, rows: bool) -> None:
+        self._shows_messages = shows_messages
         self._late = late
         self._rows = rows
 
     def entries(
         self, parts: Iterable[Part], calls: list[Call], groups: Iterable[Used]
     ) -> list[tuple[Entry, list[Part]]]:
-        """Return the entries in order, each with the parts that told it."""
-        placed = [(place_of(call, self._tells_messages).at, self._call(call), _parts(call)) for call in calls]
+        """Return the entries in order, each with its parts."""
+        placed = [(place_of(call, self._shows_messages).at, self._call(call), _parts(call)) for call in calls]
         placed += [(group.part.at, self._usage(group), group.parts) for group in groups]
         others = (part for part in parts if part.kind not in {"tool_call", "tool_result", "usage"})
         placed += [(group[0].at, self._entry(group), group) for group in _once(others, calls)]
@@ -86,25 +86,25 @@ class Telling:
 
     def _call(self, call: Call) -> Entry:
         """Return the entry of a call, its result in it."""
-        told = shown_first(call, self._tells_messages)
+        versions = versions_by_rank(call, self._shows_messages)
         all_calls = sorted(
-            (part for telling in call.tellings for part in telling.calls), key=lambda part: part.fact.position
+            (part for version in call.versions for part in version.calls), key=lambda part: part.fact.position
         )
-        results = [part for telling in told for part in telling.results]
-        given = next((telling.shown for telling in told if telling.shown is not None), None)
+        results = [part for version in versions for part in version.results]
+        given = next((version.shown for version in versions if version.shown is not None), None)
         entry = self._begun("tool_call", all_calls or results, [*all_calls, *results], given)
         ids = list(dict.fromkeys(part.said["call"] for part in all_calls or results if part.said))
         entry.call, entry.calls = (ids[0] if ids else UNSET), (ids if len(ids) > 1 else UNSET)
         if given is not None and given.said:
             entry.arguments = given.said["arguments"]
-            names = (telling.name for telling in told)
+            names = (version.name for version in versions)
             entry.name = _or_unset(next((name for name in names if name), None))
         if not all_calls:
             entry.unpaired = True
         entry.revisions = sum(part.states for part in all_calls) or sum(part.states for part in results)
         if results:
             self._put_result(
-                entry, next((telling.real for telling in told if telling.real is not None), results[-1]), results
+                entry, next((version.real for version in versions if version.real is not None), results[-1]), results
             )
         return entry
 
@@ -169,7 +169,7 @@ def _is_whole(part: Part) -> bool:
 
 
 def _parts(call: Call) -> list[Part]:
-    return [part for telling in call.tellings for part in (*telling.calls, *telling.results)]
+    return [part for version in call.versions for part in (*version.calls, *version.results)]
 
 
 def _summary(fact: Fact) -> str | UnsetType:
@@ -302,8 +302,8 @@ class _Named:
     def __init__(self, calls: list[Call]) -> None:
         self._found: dict[str, list[tuple[int, int]]] = {}
         for number, call in enumerate(calls):
-            for telling in call.tellings:
-                for part in telling.calls:
+            for version in call.versions:
+                for part in version.calls:
                     if part.said:
                         self._found.setdefault(part.said["call"], []).append((part.at, number))
         for places in self._found.values():

@@ -92,21 +92,21 @@ class Covering:
         if taken.change.fate == _POPPED:
             self._popped.update(gone)
 
-    def put(self, told: list[tuple[Entry, list[Part]]]) -> None:
+    def put(self, entries_with_parts: list[tuple[Entry, list[Part]]]) -> None:
         """Set on entries what they cover, and mark retracted entries.
 
         Args:
-            told: All entries in order, each with the parts that told it.
+            entries_with_parts: All entries in order, each with its parts.
         """
         self._standing = frozenset(self.view)
-        listed = [(entry, parts) for entry, parts in told if any(_items(part) for part in parts)]
+        listed = [(entry, parts) for entry, parts in entries_with_parts if any(_items(part) for part in parts)]
         places: dict[ItemKey, list[int]] = {}
         for number, (entry, parts) in enumerate(listed):
             for item in {item for part in parts for item in _items(part)}:
                 places.setdefault(item, []).append(number)
             self._mark(entry, parts)
         entries = [entry for entry, _ in listed]
-        for entry, parts in told:
+        for entry, parts in entries_with_parts:
             if any(part.fact.id in self._covered for part in parts):
                 self._resolve(entry, parts, places, entries)
 

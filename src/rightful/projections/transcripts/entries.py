@@ -47,7 +47,7 @@ class Entry(Struct, kw_only=True):
         kind: `message`, `thought`, `tool_call`, `usage`, `error`, `interaction_requested`, `interaction_answered`,
             `data`, `turn_ended`, `history_compacted`, `history_popped`, `history_cleared`, `history_forked`,
             `compaction_deferred` or `history_appended` (items that were erased).
-        id: The event id of what told it first; of what is an item of the history by itself, that is `[id, 0]`.
+        id: The event id of its first row; of what is an item of the history by itself, that is `[id, 0]`.
         role: Of a message: `user`, `assistant` …
         text: What was said; of a list of parts the text parts, joined by newlines.
         content: The parts, if the content is not a text.
@@ -83,13 +83,13 @@ class Entry(Struct, kw_only=True):
         response_id: The provider's response that it came with, or was compacted from, or at which a compaction was due.
         turn: The turn it belongs to.
         position: Its first position; with several producers, that of the producer whose messages are shown.
-        result_position: Where the result that is shown was first told.
+        result_position: The first position of the shown result.
         result_id: The event id of that result.
-        revisions: How many rows told it.
-        result_revisions: How many rows told its result.
+        revisions: How many rows it has.
+        result_revisions: How many rows its result has.
         at_us: When it happened; microseconds since 1970, UTC.
         at_basis: `file` when that is a file's time, an upper bound.
-        producer: Who told it first.
+        producer: The producer of its first row.
         session: Whose entry it is, where a transcript is of several names.
         extra: Metadata of its producer.
         result_extra: Metadata of the result.
@@ -105,7 +105,7 @@ class Entry(Struct, kw_only=True):
         holes_before: What is missing right before it, in its turn.
         holes_behind: What is missing right behind it, at the end of its turn.
         conflicts: Rows in quarantine that contradict it.
-        rows: Every row that told it, where that was asked for.
+        rows: All its rows, if requested.
         item: The id of the history's item that it is.
         result_item: The id of the history's item that its result is.
     """

@@ -46,7 +46,7 @@ class Part:
         fact: The fact that says it.
         at: Its place in the conversation.
         ordinal: Which item of a history it is; None for a fact of its own.
-        states: How many rows told it.
+        states: How many rows it has.
     """
 
     __slots__ = ("at", "fact", "kind", "ordinal", "said", "states")

@@ -10,19 +10,19 @@ from rightful.projections.facts.completeness import Hole
 from rightful.projections.transcripts.entries import Entry
 from rightful.projections.transcripts.entry_parts import Part
 
-Told = tuple[Entry, list[Part]]
+EntryWithParts = tuple[Entry, list[Part]]
 
 
-def put_holes(told: Iterable[Told], holes: Iterable[Hole]) -> None:
+def put_holes(entries_with_parts: Iterable[EntryWithParts], holes: Iterable[Hole]) -> None:
     """Set each hole on the neighbouring entries; a hole whose turn has no entry has no place.
 
     Args:
-        told: All entries in order, each with the parts that told it.
+        entries_with_parts: All entries in order, each with its parts.
         holes: What is missing, and what came late, which is marked already.
     """
-    turns: dict[str, list[Told]] = {}
+    turns: dict[str, list[EntryWithParts]] = {}
     following: dict[str, Entry] = {}
-    for entry, parts in told:
+    for entry, parts in entries_with_parts:
         if entry.turn is not UNSET:
             turns.setdefault(entry.turn, []).append((entry, parts))
             if entry.previous is not UNSET:
@@ -43,7 +43,7 @@ def _contiguous_parts(hole: Hole) -> Iterable[Hole]:
     return [structs.replace(hole, indexes=((first, last),), count=last - first + 1) for first, last in hole.indexes]
 
 
-def _put(turn: list[Told], hole: Hole) -> None:
+def _put(turn: list[EntryWithParts], hole: Hole) -> None:
     for entry, parts in turn if hole.kind != "open" else ():
         indexes = [part.fact.index for part in parts if part.fact.turn == hole.turn and part.fact.index is not None]
         is_behind = bool(hole.indexes) and any(index > hole.indexes[0][1] for index in indexes)

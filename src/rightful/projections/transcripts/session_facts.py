@@ -49,7 +49,7 @@ class Fact:
     Attributes:
         id: The event id.
         kind: The kind of its entry.
-        producer: Who told it.
+        producer: Its producer.
         turn: The turn of its first row.
         index: The lowest index of its rows in that turn; None where they have none.
         position: The position of its first row.

@@ -34,7 +34,7 @@ def transcript_of(
         projected: The projections of the ledger; asked only where nothing was said under the name itself.
         session: Its name in full.
         require_complete: Refuse a transcript that is not known to be whole.
-        revisions: Give each entry every row that told it.
+        revisions: Attach to each entry all its rows.
 
     Raises:
         UsageError: No row names the session.
@@ -65,28 +65,28 @@ def _with_linked_names(projected: Projected, own: Transcript, *, revisions: bool
     if not known:
         raise UsageError(f"no session is named {own.session!r} in this ledger; nothing was shown. Name it in full.")
     others, own.ambiguous = _others(facts, known[0])
-    told = [_folded(projected.log, name, revisions=revisions) for name in others]
-    told = sorted((transcript for transcript in told if transcript.entries), key=_beginning)
-    if not told:
+    transcripts = [_folded(projected.log, name, revisions=revisions) for name in others]
+    transcripts = sorted((transcript for transcript in transcripts if transcript.entries), key=_beginning)
+    if not transcripts:
         return own
-    for transcript in told:
+    for transcript in transcripts:
         for entry in transcript.entries:
             entry.session = transcript.session
     for entry in own.entries:
         entry.session = own.session
-    worst = min(told, key=lambda transcript: WORST.index(transcript.completeness))
+    worst = min(transcripts, key=lambda transcript: WORST.index(transcript.completeness))
     return Transcript(
         session=own.session,
-        names=[transcript.session for transcript in told],
+        names=[transcript.session for transcript in transcripts],
         completeness=worst.completeness,
         why=worst.why,
-        holes=[hole for transcript in told for hole in transcript.holes],
-        entries=[entry for transcript in [*told, own] for entry in transcript.entries],
-        usage=_used(told),
-        started=begun(own.started, told[0].started),
-        ended=own.ended or told[-1].ended,
-        subagents=sorted({name for transcript in [own, *told] for name in transcript.subagents}),
-        left_out=dict(sum((Counter(transcript.left_out) for transcript in told), Counter[str]())),
+        holes=[hole for transcript in transcripts for hole in transcript.holes],
+        entries=[entry for transcript in [*transcripts, own] for entry in transcript.entries],
+        usage=_used(transcripts),
+        started=begun(own.started, transcripts[0].started),
+        ended=own.ended or transcripts[-1].ended,
+        subagents=sorted({name for transcript in [own, *transcripts] for name in transcript.subagents}),
+        left_out=dict(sum((Counter(transcript.left_out) for transcript in transcripts), Counter[str]())),
     )
 
 
@@ -125,10 +125,10 @@ def _others(facts: Facts, number: int) -> tuple[list[str], str | None]:
     return sorted({names.text(name) for name in found - {number}}), None
 
 
-def _used(told: list[Transcript]) -> Usage:
+def _used(transcripts: list[Transcript]) -> Usage:
     amounts: dict[str, list[Any]] = {}
     cumulative: dict[str, Any] = {}
-    for transcript in told:
+    for transcript in transcripts:
         for name, value in transcript.usage.total.items():
             amounts.setdefault(name, []).append(value)
         cumulative |= transcript.usage.cumulative
@@ -137,5 +137,5 @@ def _used(told: list[Transcript]) -> Usage:
             name: sum(values) if all(isinstance(value, int) for value in values) else math.fsum(values)
             for name, values in amounts.items()
         },
-        cumulative=cumulative if len(told) == 1 else {},
+        cumulative=cumulative if len(transcripts) == 1 else {},
     )

@@ -8,7 +8,7 @@ from rightful.projections.transcripts.entry_parts import Part
 class Sources:
     """The parts of a session that are shown.
 
-    Events of their own are always told. A batch of a history's items says again what another producer's
+    Single events are always shown. A batch of a history's items says again what another producer's
     events, or another's batches, may have said already, and most items have no id by which that could be seen.
     A run that appends as it goes (it says which run it is, or what it had read) says nothing again: it goes on with
     what others' batches say, such as those of an import.
@@ -36,7 +36,7 @@ class Sources:
         sharing = {_producer(part) for part in parts if part.ordinal is not None and not known.isdisjoint(_names(part))}
         self.parts = [part for part in parts if part.ordinal is None or self._is_told(part, own, sharing)]
 
-    def tells_messages(self, producer: str) -> bool:
+    def shows_messages(self, producer: str) -> bool:
         """Return whether the messages of a producer are shown."""
         return producer in self._tellers or producer in self.together
 

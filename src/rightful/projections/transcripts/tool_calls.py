@@ -58,7 +58,7 @@ class Call:
         return (self.calls or self.results)[0].fact.producer
 
     @property
-    def tellings(self) -> list[Call]:
+    def versions(self) -> list[Call]:
         """The call as each producer tells it."""
         return [self, *self.others]
 
@@ -105,12 +105,12 @@ def calls_of(parts: Iterable[Part]) -> list[Call]:
     """
     known = list(parts)
     alias = _raised_again(known)
-    told: dict[str, list[Part]] = {}
+    by_id: dict[str, list[Part]] = {}
     for part in known:
         if part.kind in {"tool_call", "tool_result"}:
             own = part.said.get("call") or f"\0{part.fact.id}"  # erased: nothing says whose it was
-            told.setdefault(alias.get(own, own), []).append(part)
-    return [call for of_id in told.values() for call in _laid(_paired(of_id))]
+            by_id.setdefault(alias.get(own, own), []).append(part)
+    return [call for of_id in by_id.values() for call in _merged(_paired(of_id))]
 
 
 def _paired(parts: Iterable[Part]) -> list[list[Call]]:
@@ -276,11 +276,11 @@ class _Stream:
         return sorted([*self._calls, *left], key=lambda call: call.first.at)
 
 
-def _laid(told: list[list[Call]]) -> list[Call]:
+def _merged(by_id: list[list[Call]]) -> list[Call]:
     """Merge the calls of several producers with one call id."""
-    if len(told) == 1:
-        return told[0]
-    lead = {calls[0].first.at: calls for calls in told}
+    if len(by_id) == 1:
+        return by_id[0]
+    lead = {calls[0].first.at: calls for calls in by_id}
     found = list(lead.pop(min(lead)))
     for calls in lead.values():
         waiting: dict[str | None, deque[Call]] = {}
@@ -300,21 +300,21 @@ def _any(waiting: Mapping[str | None, deque[Call]]) -> deque[Call] | None:
     return left[min(left)] if left else None
 
 
-def shown_first(call: Call, tells_messages: Callable[[str], bool]) -> list[Call]:
+def versions_by_rank(call: Call, shows_messages: Callable[[str], bool]) -> list[Call]:
     """Return the versions of a call by producer; the one whose result counts comes first.
 
     That is one that tells messages too, since it has the tool's own text; else the first with a real result.
     """
     return sorted(
-        call.tellings,
-        key=lambda telling: (telling.real is None, not tells_messages(telling.producer), telling.first.at),
+        call.versions,
+        key=lambda version: (version.real is None, not shows_messages(version.producer), version.first.at),
     )
 
 
-def place_of(call: Call, tells_messages: Callable[[str], bool]) -> Part:
+def place_of(call: Call, shows_messages: Callable[[str], bool]) -> Part:
     """Return the part that gives a call its place: that of the producer whose messages are shown, if it has one."""
-    told = [telling for telling in call.tellings if telling.calls] or call.tellings
-    return min((telling.first for telling in told), key=lambda part: (not tells_messages(part.fact.producer), part.at))
+    by_id = [version for version in call.versions if version.calls] or call.versions
+    return min((version.first for version in by_id), key=lambda part: (not shows_messages(part.fact.producer), part.at))
 
 
 def _fits(part: Part, other: Part) -> bool:

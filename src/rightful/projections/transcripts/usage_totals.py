@@ -24,8 +24,8 @@ class Used:
     """What one response used, or one turn.
 
     Attributes:
-        part: What told it first.
-        parts: All that told it.
+        part: Its first part.
+        parts: All its parts.
         counts: The number of each name that counts.
     """
 
@@ -46,15 +46,15 @@ class Used:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """What counts of all that told it."""
+        """The counts of all its parts."""
         is_ordered = all(part.fact.turn is not None and part.fact.index is not None for part in self.parts)
         return _counted((part.said.get("counts") or {} for part in self.parts), is_ordered=is_ordered)
 
 
-def _counted(told: Iterable[Mapping[str, Any]], *, is_ordered: bool) -> dict[str, Any]:
+def _counted(counts_of_parts: Iterable[Mapping[str, Any]], *, is_ordered: bool) -> dict[str, Any]:
     """Return of each name the last value that is one, or the largest number where no order is known."""
     counts: dict[str, Any] = {}
-    for counts_of_part in told:
+    for counts_of_part in counts_of_parts:
         for name, value in counts_of_part.items():
             before = counts.get(name)
             if before is not None and (value is None or (not is_ordered and _is_less(value, before))):
@@ -98,18 +98,18 @@ def stretch_of(part: Part) -> str | None:
     return stretch if isinstance(stretch, str) and part.said.get("cumulative") else None
 
 
-def total(groups: Iterable[Used], tells_messages: Callable[[str], bool], together: Collection[str] = ()) -> Usage:
+def total(groups: Iterable[Used], shows_messages: Callable[[str], bool], together: Collection[str] = ()) -> Usage:
     """Return what a session used in all.
 
     Args:
         groups: What each response and each turn used.
-        tells_messages: Returns whether the messages of a producer are shown.
+        shows_messages: Returns whether the messages of a producer are shown.
         together: The producers whose batches make one history.
     """
     known = [group for group in groups if not group.part.fact.withdrawn]
     added = [group for group in known if not group.cumulative]
     producers = list(dict.fromkeys(part.fact.producer for group in added for part in group.parts))
-    lead = next((producer for producer in producers if tells_messages(producer)), producers[0] if producers else None)
+    lead = next((producer for producer in producers if shows_messages(producer)), producers[0] if producers else None)
     leads = together if lead in together else (lead,)
     mine = [group for group in added if any(part.fact.producer in leads for part in group.parts)]
     wholes: dict[str | None, Mapping[str, Any]] = {

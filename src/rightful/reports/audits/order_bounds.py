@@ -175,9 +175,9 @@ def _timed_better(inputs: CreditInputs, rows: Ints) -> Mask:
 def _starts(inputs: CreditInputs) -> Ints:
     """Return when the run of each name started, at the latest; `_EVER` where that is not known."""
     names, runs = inputs.facts.names, inputs.runs
-    told = np.array(names.started_us, np.int64)
-    earliest = np.full(len(told), NO_TIME)
-    np.minimum.at(earliest, runs.of, np.where(np.array(names.started, np.int64) <= inputs.through, told, NO_TIME))
+    checkable = np.array(names.started_us, np.int64)
+    earliest = np.full(len(checkable), NO_TIME)
+    np.minimum.at(earliest, runs.of, np.where(np.array(names.started, np.int64) <= inputs.through, checkable, NO_TIME))
     found = earliest[runs.of]
     return np.where((found == NO_TIME) | runs.ambiguous, _EVER, found)
 
@@ -222,10 +222,10 @@ def _candidates(found: Settled, writes: _Writes, before: Ints, grade: Ints) -> t
         within = _Within(writes.low[mine], writes.high[mine], runs[mine], before, grade)
         of_own = within.of_run(units.run) + np.where(targets.run == units.run, 0, within.of_run(targets.run))
         others = within.all() > of_own
-        told = is_distinguishable(inputs, units, targets, np.full(len(grade), number, np.int64))
+        checkable = is_distinguishable(inputs, units, targets, np.full(len(grade), number, np.int64))
         own |= of_own > 0
-        foreign |= others & told
-        unclear |= others & ~told
+        foreign |= others & checkable
+        unclear |= others & ~checkable
     return own, foreign, unclear
 
 

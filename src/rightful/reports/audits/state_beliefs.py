@@ -17,7 +17,7 @@ from rightful.importers.bandits.tool_formats import PM
 from rightful.projections.arithmetic.sums import Key
 
 
-class Believed(NamedTuple):
+class FileBelief(NamedTuple):
     """What a file says of one arm; selections and successes where it counts them."""
 
     alpha: float
@@ -35,7 +35,7 @@ class State(NamedTuple):
         notes: What was skipped; sentences.
     """
 
-    beliefs: dict[Key, Believed]
+    beliefs: dict[Key, FileBelief]
     last_us: int | None
     notes: list[str]
 
@@ -61,18 +61,18 @@ def state_of(data: bytes) -> State:
     if not isinstance(document, dict) or not isinstance(document.get("arms"), dict):
         raise UsageError("the file is not a bandit state: it has no object `arms`; nothing was compared.")
     opened = Opened(document)
-    beliefs: dict[Key, Believed] = {}
+    beliefs: dict[Key, FileBelief] = {}
     for arm, entry in opened.arms.items():
-        beliefs[arm, None] = _believed(entry, counted="total_selections" in document["arms"][arm])
+        beliefs[arm, None] = _file_belief(entry, counted="total_selections" in document["arms"][arm])
     for entry in opened.contexts:
-        beliefs[entry["arm"], tuple(entry["context"])] = _believed(entry, counted=True)
+        beliefs[entry["arm"], tuple(entry["context"])] = _file_belief(entry, counted=True)
     last_us, _ = through(document, opened)
     judged = len(opened.judge.keys() - opened.arms.keys())
     return State(beliefs, last_us, [*_notes(judged, opened.problems, last_us)])
 
 
-def _believed(arm: Mapping[str, Any], *, counted: bool) -> Believed:
-    return Believed(arm["alpha"], arm["beta"], arm["n"] if counted else None, arm.get("rewards"))
+def _file_belief(arm: Mapping[str, Any], *, counted: bool) -> FileBelief:
+    return FileBelief(arm["alpha"], arm["beta"], arm["n"] if counted else None, arm.get("rewards"))
 
 
 def _notes(judged: int, unread: list[InvalidEventError], last_us: int | None) -> Iterator[str]:
