@@ -6,7 +6,7 @@ import pytest
 from tests import english
 
 MOST: dict[str, int] = {
-    "docs docs": 77,
+    "docs docs": 22,
     "encoding comment": 10,
     "encoding name": 5,
     "events comment": 15,
