@@ -46,6 +46,12 @@ class FakeLog:
     def of_type(self, kind: str, after: int = 0, until: int | None = None) -> Iterator[list[Stored]]:
         yield [row for row in self.stored[after:until] if row.envelope.type == kind]
 
+    def of_session(
+        self, session: str, types: Iterable[str] | None = None, after: int = 0, until: int | None = None
+    ) -> Iterator[list[Stored]]:
+        rows = [row for row in self.stored[after:until] if row.envelope.session == session]
+        yield [row for row in rows if types is None or row.envelope.type in types]
+
     def of_id(self, event_id: str) -> list[Stored]:
         return [row for row in self.stored if row.envelope.id == event_id]
 

@@ -28,6 +28,7 @@ from rightful.projections.credit.bins_and_credits import Settlement
 from rightful.projections.credit.posteriors import Beliefs, Posteriors, posteriors_of, shaped, states_of
 from rightful.projections.credit.runs import Runs, quarantined, runs_of
 from rightful.projections.credit.settle import Settled, adds_up, counters_of, settle, settled, tally
+from rightful.projections.facts import withdrawn_mentions
 from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.fold import WITHDRAWABLE, fold
 from rightful.projections.facts.log_clock import latest_at_us, position_at
@@ -153,6 +154,7 @@ class Projected:
             fold(facts, page)
             if progress is not None:
                 progress(facts.watermark, head)
+        withdrawn_mentions.find(self.log, facts)
         self._shift(before)
 
     def _await(self, before: int, head: int) -> None:

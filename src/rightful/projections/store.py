@@ -25,13 +25,13 @@ from rightful import limits
 from rightful.errors import StorageError
 from rightful.projections.cached_answer import CachedAnswer, from_values, to_values
 from rightful.projections.facts.columns import Table
-from rightful.projections.facts.facts import Aside, Balance, Corrected, Decayed, Facts, Pruned, Retired, Start
+from rightful.projections.facts.facts import Aside, Balance, Corrected, Decayed, Facts, Mention, Pruned, Retired, Start
 from rightful.projections.facts.identity_claims import Claim
 from rightful.projections.facts.session_names import Names
 from rightful.projections.projection_environment import HeldError, UnfitError, delete, make, with_opened
 from rightful.storage.environment import store_files
 
-VERSION = 8
+VERSION = 9
 """Version of this form; raised by any change of what is folded or how it is stored."""
 
 CHUNK_ROWS = 65_536
@@ -54,6 +54,7 @@ _LISTS: dict[str, Any] = {
     "quarantine": dict[str, dict[int, int]],
     "withdrawn": dict[str, list[tuple[int, int, str, str]]],
     "named": dict[str, dict[int, tuple[int, str]]],
+    "mentions": dict[int, list[Mention]],
 }
 _NUMBERINGS: dict[str, Any] = {
     "arms": list[str],

@@ -203,7 +203,11 @@ def is_distinguishable(inputs: CreditInputs, units: Units, targets: Targets, spa
         space: The namespace of the session, for each unit.
     """
     of = inputs.facts.names.spaces()
-    known = np.flatnonzero(np.array(inputs.facts.names.first, np.int64) <= inputs.through)
+    facts = inputs.facts
+    is_known = np.array(facts.names.first, np.int64) <= inputs.through
+    for number in facts.mentions:
+        is_known[number] = facts.names.is_known(number, inputs.through)
+    known = np.flatnonzero(is_known)
     spaces = np.unique(inputs.runs.of[known].astype(np.int64) << 32 | of[known])
     shared = np.isin(units.run << 32 | space, spaces) | np.isin(targets.run << 32 | space, spaces)
     checkable: Mask = shared & ~targets.unclear

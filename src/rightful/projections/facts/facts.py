@@ -21,7 +21,7 @@ from rightful.log.classify import ACCEPTED
 from rightful.projections.facts import turn_rows
 from rightful.projections.facts.columns import Ints, Places, Table
 from rightful.projections.facts.identity_claims import Claim
-from rightful.projections.facts.session_names import NO_TIME, Names
+from rightful.projections.facts.session_names import NO_TIME, NOT_MENTIONED, Names
 
 GRADE, RETRACTION, ERASED = 0, 1, 2
 FILE_TIME, ERASED_EXPOSURE, DRAW = 1, 2, 4
@@ -77,6 +77,20 @@ class Corrected(NamedTuple):
     name: int
     grader: int
     seq: int
+
+
+class Mention(NamedTuple):
+    """A row that names a session.
+
+    Attributes:
+        position: Its position.
+        is_start: Whether it starts the session.
+        id: Its event id.
+    """
+
+    position: int
+    is_start: bool
+    id: str
 
 
 class Start(NamedTuple):
@@ -156,12 +170,15 @@ class Facts:
             wrote it.
         named: For each id that a withdrawal names, the position and the producer of each accepted revision.
         awaited: The ids that withdrawals name, also those of rows that are not folded yet.
+        met: The ids of withdrawn rows whose sessions have no `mentions` yet.
+        mentions: For each name of which a row was withdrawn, the rows that name it, through the first that no
+            withdrawal names, and all its starts; by position.
         claims: Which rows contradict themselves on whose they are.
         turns: What came of the turns of transcripts (`turn_rows`).
         clock: The largest event time up to the end of each block of `CLOCK_ROWS` positions.
     """
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: PLR0915 - one statement a column
         self.watermark = 0
         self.names = Names()
         self.arms = Numbering()
@@ -194,6 +211,9 @@ class Facts:
         self.withdrawn: dict[str, list[tuple[int, int, str, str]]] = {}
         self.named: dict[str, dict[int, tuple[int, str]]] = {}
         self.awaited: set[str] = set()
+        self.met: set[str] = set()
+        self.mentions: dict[int, list[Mention]] = {}
+        self.names.first_left = self.first_left
         self.clock = array("q")
         self._block_end = 0
         self._latest_us = 0
@@ -325,6 +345,8 @@ class Facts:
         name = self.names.number(_session(envelope), position, alias=alias)
         if not alias:
             self.names.start(name, position, NO_TIME if envelope.at_basis else envelope.at_us)
+            if name in self.mentions:
+                self.mentions[name].append(Mention(position, is_start=True, id=envelope.id))
         if body is not None and body.run_nonce is not None:
             self.starts.append(Start(position, name, body.run_nonce))
         self.touch(name)
@@ -399,6 +421,30 @@ class Facts:
         """Record a row that attribution reads, or a repeat of it, of an id that a withdrawal names."""
         if envelope.outcome in ACCEPTED:
             self.named.setdefault(envelope.id, {})[envelope.revision] = position, envelope.producer
+            self.met.add(envelope.id)
+
+    def first_left(self, number: int, through: int, *, is_start: bool) -> int:
+        """Return the first row up to a position that names or starts a session and was not withdrawn by then.
+
+        Without one, `NOT_MENTIONED`.
+        """
+        mentions = self.mentions.get(number)
+        if mentions is None:
+            first = self.names.started[number] if is_start else self.names.first[number]
+            return first if first <= through else NOT_MENTIONED
+        for mention in mentions:
+            if mention.position > through:
+                break
+            if (mention.is_start or not is_start) and not self._is_void(mention, through):
+                return mention.position
+        return NOT_MENTIONED
+
+    def _is_void(self, mention: Mention, through: int) -> bool:
+        known = self.conflicting(mention.id, through)
+        if not known:
+            return mention.position in self.withdrawn_rows(mention.id, through)
+        gone = {revision for _, revision in self.withdrawals(mention.id, through)}
+        return any(position == mention.position for revision, position in known.items() if revision in gone)
 
     def withdrawn_rows(self, event_id: str, through: int) -> list[int]:
         """Return the positions of an event's rows if its own producer withdrew all of them, else none."""

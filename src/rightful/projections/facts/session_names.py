@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 import numpy as np
 
@@ -34,6 +35,13 @@ _FEW_NAMES = 256
 _TEXTS_AT_ONCE = 1 << 14
 _COARSE = re.compile(r"[^a-zA-Z0-9]")
 _COARSE_ASCII = bytes(at if chr(at).isascii() and chr(at).isalnum() else ord("_") for at in range(256))
+
+
+class FirstLeft(Protocol):
+    """Finds the first row that names a session."""
+
+    def __call__(self, number: int, through: int, *, is_start: bool) -> int:
+        """Return the first row up to a position that names or starts a session and was not withdrawn by then."""
 
 
 class Names:
@@ -63,6 +71,7 @@ class Names:
         self.by = array("i")
         self.seen_us = array("q")
         self.seen_basis = array("B")
+        self.first_left: FirstLeft | None = None
         self._unmet: list[int] = []
         self._parent = array("i")
         self._ring = array("i")
@@ -246,15 +255,25 @@ class Names:
         At most two: more than one is ambiguous, however many there are.
         """
         fits: list[int] = []
-        started = self.started[number] <= through
+        started = self.is_started(number, through)
         for other in self._candidates(number):
-            if started and self.started[other] <= through:
+            if started and self.is_started(other, through):
                 continue
-            if other != number and self.first[other] <= through:
+            if other != number and self.is_known(other, through):
                 fits.append(other)
                 if len(fits) == MANY_FITS:
                     break
         return sorted(fits)
+
+    def is_known(self, number: int, through: int) -> bool:
+        """Return whether a row up to a position names the session, apart from withdrawn rows."""
+        known = self.first[number] <= through
+        return known and (self.first_left is None or self.first_left(number, through, is_start=False) <= through)
+
+    def is_started(self, number: int, through: int) -> bool:
+        """Return whether a row up to a position starts the session, apart from withdrawn rows."""
+        started = self.started[number] <= through
+        return started and (self.first_left is None or self.first_left(number, through, is_start=True) <= through)
 
     def _candidates(self, number: int) -> Iterator[int]:
         """Yield the sanitised forms of a name, then the names whose sanitised form it is; each once."""

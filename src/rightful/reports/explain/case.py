@@ -112,7 +112,7 @@ class Case:
 
     def known(self, number: int) -> bool:
         """Return whether a row up to the position names the session."""
-        return self.facts.names.first[number] <= self.through
+        return self.facts.names.is_known(number, self.through)
 
     # -- exposures and grades ------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from rightful.policies import Policy, policy_of
 from rightful.projections.facts.columns import Column, Ints
 from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.fold import STEPS
-from rightful.projections.facts.session_names import NOT_MENTIONED
 from rightful.reports.explain.case import Case, case_of
 from rightful.reports.explain.grade_outcomes import Verdict, verdict_of
 from rightful.reports.explain.phrases import ARMS, DESK, OTHER_NAME, PRODUCER, REWARD, Remedy, Wire, exposure_event
@@ -179,11 +178,11 @@ def _names(old: Facts, facts: Facts, chosen: Iterable[int], through: int) -> Int
     """Copy names; return the new number of each, -1 for omitted ones and, at the end, for no name."""
     number = np.full(len(old.names) + 1, -1, np.int64)
     for name in chosen:
-        text, alias, first = old.names.text(name), bool(old.names.alias[name]), old.names.first[name]
-        at = first if first <= through else NOT_MENTIONED
-        number[name] = facts.names.number(text, at, alias=alias)
-        if old.names.started[name] <= through:
-            facts.names.start(int(number[name]), old.names.started[name], old.names.started_us[name])
+        text, alias = old.names.text(name), bool(old.names.alias[name])
+        number[name] = facts.names.number(text, old.first_left(name, through, is_start=False), alias=alias)
+        start = old.first_left(name, through, is_start=True)
+        if start <= through:
+            facts.names.start(int(number[name]), start, old.names.started_us[name])
     return number
 
 

@@ -1,0 +1,74 @@
+"""Which rows name a session of which some rows were withdrawn: a withdrawn row does not make a name known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rightful.encoding.envelope import body_of
+from rightful.identity import is_exact
+from rightful.log.log import Log
+from rightful.log.rows import Stored
+from rightful.projections.facts.facts import Facts, Mention
+
+_START = "session.started"
+
+
+def find(log: Log, facts: Facts) -> None:
+    """Read the rows of the sessions that newly withdrawn rows name, and of those that have no other row yet."""
+    texts = {text for event_id in facts.met for row in log.of_id(event_id) for text in _named(row)}
+    numbers = {number for text in texts for number in _numbers(facts, text)}
+    numbers |= {number for number, mentions in facts.mentions.items() if not _is_settled(facts, mentions)}
+    for number in sorted(numbers):
+        facts.mentions[number] = _mentions(log, facts, number)
+    facts.met.clear()
+
+
+def _named(row: Stored) -> Iterator[str]:
+    """Yield the sessions that a row names."""
+    if row.envelope.session is not None:
+        yield row.envelope.session
+    if row.envelope.type in {"session.linked", "session.unlinked"} and row.body is not None:
+        yield body_of(row.envelope, row.body, row.position).other
+
+
+def _numbers(facts: Facts, text: str) -> list[int]:
+    found = (facts.names.texts.find(key) for key in (text, f"\0{text}"))
+    return [number for number in found if number is not None]
+
+
+def _is_settled(facts: Facts, mentions: list[Mention]) -> bool:
+    return any(mention.id not in facts.awaited for mention in mentions)
+
+
+def _mentions(log: Log, facts: Facts, number: int) -> list[Mention]:
+    """Return the rows that name a session through the first that no withdrawal names, and all its starts."""
+    text, until = facts.names.text(number), facts.watermark
+    alias = bool(facts.names.alias[number])
+    found = [] if alias else _as_other(log, facts, number)
+    last = next((mention.position for mention in found if mention.id not in facts.awaited), until)
+    for row in (row for page in log.of_session(text, until=last) for row in page):
+        if _is_alias(row) == alias:
+            found.append(Mention(row.position, is_start=row.envelope.type == _START, id=row.envelope.id))
+            if row.envelope.id not in facts.awaited:
+                last = row.position
+                break
+    starts = (row for page in log.of_session(text, [_START], until=until) for row in page)
+    found += [Mention(row.position, is_start=True, id=row.envelope.id) for row in starts if _is_alias(row) == alias]
+    return sorted({mention for mention in found if mention.is_start or mention.position <= last})
+
+
+def _as_other(log: Log, facts: Facts, number: int) -> list[Mention]:
+    """Return the rows that link a session as the other one."""
+    positions = facts.links["pos"][np.flatnonzero(facts.links["other"] == number)].tolist()
+    rows = (next(iter(log.scan(position - 1, position)))[0] for position in positions)
+    return [Mention(row.position, is_start=False, id=row.envelope.id) for row in rows]
+
+
+def _is_alias(row: Stored) -> bool:
+    """Return whether a row names its session by a sanitised form."""
+    if row.body is None or b'"alias":true' not in row.body:
+        return False
+    exact = row.envelope.type == "exposure.recorded" and is_exact(row.envelope.producer, row.envelope.session or "")
+    return bool(body_of(row.envelope, row.body, row.position).alias) and not exact
