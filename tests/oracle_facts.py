@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from rightful import events
 from rightful.log.rows import Recorded
 from rightful.policies import Policy
+from rightful.projections.facts import fold
 from rightful.times import us_of
 
 Name: TypeAlias = tuple[str, bool]
@@ -24,6 +25,9 @@ Name: TypeAlias = tuple[str, bool]
 
 Context: TypeAlias = tuple[str | None, ...]
 Key: TypeAlias = tuple[str, Context | None]
+
+MENTIONS = fold.MENTIONS
+"""A withdrawal of a row that attribution does not read leaves its session known."""
 
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
@@ -114,8 +118,8 @@ class Told:
         stating = [line for line in self.lines if line.row.outcome in {"appended", "conflict"}]
         self.stating = [line for line in stating if line.row.position not in self.void]
         self.sound = [line for line in self.stating if line.row.position not in self.unusable]
-        self.known = self._names(stating)
-        self.began = {name_of(line.row) for line in stating if line.row.type == "session.started"}
+        self.known = self._names(self.stating)
+        self.began = {name_of(line.row) for line in self.stating if line.row.type == "session.started"}
         self.began = {name for name in self.began if not name[1]}
         self.run_of: dict[Name, Name] = {}
         self.ambiguous: set[Name] = set()
@@ -204,7 +208,8 @@ class Told:
     # Names, links, runs.
 
     def _names(self, stating: list[Line]) -> set[Name]:
-        names = {name_of(line.row) for line in self.lines if line.row.session is not None}
+        naming = [line for line in self.lines if line.row.position not in self.void or line.row.type in MENTIONS]
+        names = {name_of(line.row) for line in naming if line.row.session is not None}
         for line in stating:
             if isinstance(line.row.event, events.SessionLinked | events.SessionUnlinked):
                 names.add((line.row.event.other, False))
