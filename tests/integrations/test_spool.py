@@ -12,7 +12,7 @@ from tests.hooking import CC, before_tool
 from tests.log.facts import exposure
 
 from rightful import limits, times
-from rightful.integrations.spool.spool_files import Drained, Spool, append
+from rightful.integrations.spool.spool_files import DrainResult, Spool, append
 from rightful.ledger import Ledger
 
 AT_US = 1_785_579_400_000_000
@@ -23,7 +23,7 @@ def spool(ledger: Ledger, tmp_path: Path) -> Spool:
     return Spool(str(ledger.path), {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path / "temp")})
 
 
-def drained(spool: Spool, ledger: Ledger, **more: Any) -> Drained:
+def drained(spool: Spool, ledger: Ledger, **more: Any) -> DrainResult:
     return spool.drain(ledger.log, timeout_s=1, **more)
 
 
@@ -85,7 +85,7 @@ def test_an_input_that_was_kept_becomes_the_events_of_its_time(ledger: Ledger, s
     raw = json.dumps(before_tool()).encode()
     spool.keep_input(raw, "ImportError: x", AT_US, "n1")
 
-    assert drained(spool, ledger) == Drained(files=1)
+    assert drained(spool, ledger) == DrainResult(files=1)
 
     [row] = ledger.read()
     assert getattr(row.event, "session", None) == f"claude-code:{CC}"
@@ -133,7 +133,7 @@ def test_who_comes_a_minute_after_a_wait_in_vain_waits_less(ledger: Ledger, spoo
     assert spool.wait_s(AT_US) == limits.HOOK_WAIT_S
     spool.keep_events([exposure("1")], AT_US)
     assert spool.wait_s(AT_US) == limits.HOOK_WAIT_S, "a call that is kept for another reason says nothing of waiting"
-    spool.waited(AT_US)
+    spool.note_timeout(AT_US)
 
     minute_us = 60_000_000
     assert [spool.wait_s(AT_US + after) for after in (-minute_us, -1, 0, minute_us - 1, minute_us)] == [
@@ -142,9 +142,9 @@ def test_who_comes_a_minute_after_a_wait_in_vain_waits_less(ledger: Ledger, spoo
 
 
 def test_who_could_write_ends_the_shorter_waits(ledger: Ledger, spool: Spool) -> None:
-    spool.waited(AT_US)
+    spool.note_timeout(AT_US)
     assert spool.wait_s(AT_US) == limits.HOOK_AGAIN_S
-    spool.arrived()
+    spool.note_success()
 
     assert spool.wait_s(AT_US) == limits.HOOK_WAIT_S
 
@@ -181,8 +181,8 @@ def test_what_is_no_file_in_the_spool_is_passed_over(ledger: Ledger, spool: Spoo
 
     assert spool.waiting() == [kept]
     assert len(spool.aside()) == 1
-    spool.waited(AT_US)
-    assert drained(spool, ledger, most=1) == Drained(files=1)
+    spool.note_timeout(AT_US)
+    assert drained(spool, ledger, most=1) == DrainResult(files=1)
 
 
 def test_all_that_is_about_the_same_is_one_note_with_a_count(ledger: Ledger, spool: Spool) -> None:

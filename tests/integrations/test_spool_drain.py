@@ -12,7 +12,7 @@ import rightful
 from rightful import content, limits
 from rightful.encoding.envelope import SALT_BYTES
 from rightful.errors import BusyError, DamagedRowError
-from rightful.integrations.spool.spool_files import Drained, Spool, at_us_of
+from rightful.integrations.spool.spool_files import DrainResult, Spool, at_us_of
 from rightful.ledger import Ledger
 from rightful.log.rows import Receipt
 
@@ -24,7 +24,7 @@ def spool(ledger: Ledger, tmp_path: Path) -> Spool:
     return Spool(str(ledger.path), {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path / "temp")})
 
 
-def drained(spool: Spool, ledger: Ledger, **more: Any) -> Drained:
+def drained(spool: Spool, ledger: Ledger, **more: Any) -> DrainResult:
     return spool.drain(ledger.log, timeout_s=1, **more)
 
 
@@ -32,7 +32,7 @@ def test_what_was_kept_is_drained_oldest_first_and_removed(ledger: Ledger, spool
     spool.keep_events([exposure("late")], AT_US + 1)
     spool.keep_events([exposure("early"), exposure("next")], AT_US)
 
-    assert drained(spool, ledger) == Drained(files=2)
+    assert drained(spool, ledger) == DrainResult(files=2)
 
     assert [row.event.at.isoformat() for row in ledger.read()] == ["2026-08-01T10:15:00+00:00"] * 3  # type: ignore[union-attr]
     assert len({row.id for row in ledger.read()}) == 3
@@ -57,8 +57,8 @@ def test_a_command_drains_so_many_and_says_what_is_left(ledger: Ledger, spool: S
     for number in range(5):
         spool.keep_events([exposure(str(number))], AT_US + number)
 
-    assert drained(spool, ledger, most=2) == Drained(files=2, left=3)
-    assert drained(spool, ledger) == Drained(files=3)
+    assert drained(spool, ledger, most=2) == DrainResult(files=2, left=3)
+    assert drained(spool, ledger) == DrainResult(files=3)
     assert limits.SPOOL_DRAIN_FILES < limits.INGEST_EVENTS
     assert ledger.log.head() == 5
 
@@ -140,7 +140,7 @@ def test_a_file_of_another_name_has_no_time_and_is_drained_all_the_same(ledger: 
     Path(kept).rename(renamed)
 
     assert (at_us_of(kept), at_us_of(str(renamed))) == (AT_US, 0)
-    assert drained(spool, ledger) == Drained(files=1)
+    assert drained(spool, ledger) == DrainResult(files=1)
 
 
 def test_a_link_in_the_spool_is_not_followed(ledger: Ledger, spool: Spool, tmp_path: Path) -> None:
@@ -163,12 +163,12 @@ def test_one_long_file_is_taken_in_parts_and_keeps_nobody_back(
     spool.keep_events([exposure(f"long-{number}") for number in range(10)], AT_US)
     spool.keep_events([exposure("neighbour")], AT_US + 1)
 
-    assert drained(spool, ledger, events=6) == Drained(left=2)
+    assert drained(spool, ledger, events=6) == DrainResult(left=2)
     assert ledger.log.head() == 6
     [long, neighbour] = spool.waiting()
     assert (at_us_of(long), at_us_of(neighbour)) == (AT_US, AT_US + 1)
 
-    assert drained(spool, ledger) == Drained(files=2)
+    assert drained(spool, ledger) == DrainResult(files=2)
     assert [row.outcome for row in ledger.read()] == ["appended"] * 11
     assert spool.waiting() == []
     assert limits.SPOOL_DRAIN_EVENTS < limits.SPOOL_COMMAND_EVENTS <= limits.BATCH_EVENTS * 100_000
@@ -198,7 +198,7 @@ def test_a_name_that_claims_a_place_that_is_no_beginning_of_a_line_is_read_from_
     assert kept is not None
     Path(kept).rename(Path(kept).with_name(name))
 
-    assert drained(spool, ledger) == Drained(files=1)
+    assert drained(spool, ledger) == DrainResult(files=1)
     assert ledger.log.head() == 1
 
 
@@ -222,7 +222,7 @@ def test_a_file_whose_events_make_the_ledger_fail_keeps_no_other_back(
     if isinstance(error, ZeroDivisionError):
         assert (result.files, len(result.aside), spool.waiting()) == (2, 1, [])
     else:
-        assert (result, spool.waiting()) == (Drained(files=2, left=1), [kept[1]])
+        assert (result, spool.waiting()) == (DrainResult(files=2, left=1), [kept[1]])
 
 
 def test_a_line_that_is_too_long_to_be_read_is_set_aside_with_its_file(

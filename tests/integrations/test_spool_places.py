@@ -12,7 +12,7 @@ from tests.log.facts import exposure
 
 from rightful import ledger as app
 from rightful import limits
-from rightful.integrations.spool.spool_files import Drained, Spool
+from rightful.integrations.spool.spool_files import DrainResult, Spool
 from rightful.integrations.spool.spool_places import may_wait
 from rightful.ledger import Ledger
 
@@ -24,7 +24,7 @@ def spool(ledger: Ledger, tmp_path: Path) -> Spool:
     return Spool(str(ledger.path), {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path / "temp")})
 
 
-def drained(spool: Spool, ledger: Ledger, **more: Any) -> Drained:
+def drained(spool: Spool, ledger: Ledger, **more: Any) -> DrainResult:
     return spool.drain(ledger.log, timeout_s=1, **more)
 
 
@@ -104,7 +104,7 @@ def test_a_folder_in_whose_place_others_may_put_theirs_is_not_used(tmp_path: Pat
 def test_what_waits_for_a_ledger_at_its_former_path_is_drained_where_it_is_now(ledger: Ledger, tmp_path: Path) -> None:
     environment = {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path / "temp")}
     old, new = ledger.path, tmp_path / "moved"
-    Spool(str(old), environment).arrived()
+    Spool(str(old), environment).note_success()
     ledger.close()
     old.rename(new)
     kept = Spool(str(old), environment).keep_events([exposure()], AT_US)
@@ -113,7 +113,7 @@ def test_what_waits_for_a_ledger_at_its_former_path_is_drained_where_it_is_now(l
         spool = Spool(str(new), environment)
         assert spool.waiting() == [kept]
         assert spool.keep_events([exposure("2")], AT_US + 1) != kept
-        assert drained(spool, moved) == Drained(files=2)
+        assert drained(spool, moved) == DrainResult(files=2)
         assert moved.log.head() == 2
 
 
@@ -121,7 +121,7 @@ def test_what_waits_at_a_former_path_is_left_to_the_ledger_that_stands_there_now
     ledger: Ledger, tmp_path: Path
 ) -> None:
     environment = {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path / "temp")}
-    Spool(str(ledger.path), environment).arrived()
+    Spool(str(ledger.path), environment).note_success()
     (tmp_path / "copy").mkdir(mode=0o700)
     shutil.copytree(ledger.path / "spool", tmp_path / "copy" / "spool")
     away = ledger.path.rename(tmp_path / "away")
@@ -134,7 +134,7 @@ def test_what_waits_at_a_former_path_is_left_to_the_ledger_that_stands_there_now
 
 @pytest.mark.parametrize("text", ["", "[1", "{}", '["relative", 7]', "FIFO"])
 def test_paths_that_cannot_be_read_are_none(ledger: Ledger, tmp_path: Path, text: str) -> None:
-    Spool(str(ledger.path), {"TMPDIR": str(tmp_path)}).arrived()
+    Spool(str(ledger.path), {"TMPDIR": str(tmp_path)}).note_success()
     paths = ledger.path / "spool" / "paths"
     assert json.loads(paths.read_bytes()) == [str(ledger.path)]
     paths.unlink()
@@ -148,7 +148,7 @@ def test_so_many_former_places_are_remembered(ledger: Ledger, tmp_path: Path) ->
     path = ledger.path
     ledger.close()
     for number in range(limits.SPOOL_PATHS + 2):
-        Spool(str(path), {"TMPDIR": str(tmp_path)}).arrived()
+        Spool(str(path), {"TMPDIR": str(tmp_path)}).note_success()
         path = path.rename(tmp_path / str(number))
 
     assert len(json.loads((path / "spool" / "paths").read_bytes())) == limits.SPOOL_PATHS

@@ -71,12 +71,12 @@ def run(args: argparse.Namespace) -> int:
     if args.recorded is not None:
         return audit_recorded.run(args)
     (policy, against), as_of = _sides(args), options.as_of(args)
-    with options.folded(args) as ledger:
+    with options.open_folded(args) as ledger:
         policy = what_if.changed(args, policy, ledger, but=_BALANCES)
         decay_at = options.decay_at(args, policy.policy, against.policy)
         counted = what_if.balances(args.balances)
         found = ledger.audit(policy.for_ledger, against.for_ledger, as_of=as_of, decay_at=decay_at, balances=counted)
-        by_then = options.before_all(args, found.through, ledger)
+        by_then = options.hint_before_first_row(args, found.through, ledger)
         decay_notice.note_far(args, ledger, found.through, policy.policy, against.policy)
     if by_then:
         terminal.note_stderr(by_then)
@@ -118,20 +118,20 @@ def _balances(found: Audit) -> str | None:
     return f"{counted}{inside}; {left_out} left out" if found.balances_left_out else f"{counted}{inside}"
 
 
-class _Roles(NamedTuple):
+class _SideNames(NamedTuple):
     """What the two sides are called in the columns."""
 
     policy: str
     reference: str
 
 
-def _roles(policy: Named, against: Named) -> _Roles:
+def _side_names(policy: Named, against: Named) -> _SideNames:
     from rightful.cli.output import tables
 
     if policy.label == against.label:
-        return _Roles("policy", "reference")
-    names = _Roles(*(tables.shortened(terminal.safe(named.label), _LABEL_CHARS) for named in (policy, against)))
-    return names if names.policy != names.reference else _Roles("policy", "reference")
+        return _SideNames("policy", "reference")
+    names = _SideNames(*(tables.shortened(terminal.safe(named.label), _LABEL_CHARS) for named in (policy, against)))
+    return names if names.policy != names.reference else _SideNames("policy", "reference")
 
 
 def _show(found: Audit, policy: Named, against: Named, *, advice: list[str]) -> None:
@@ -156,9 +156,9 @@ def _show(found: Audit, policy: Named, against: Named, *, advice: list[str]) -> 
         else None,
     }
     tables.show_facts({name: fact for name, fact in facts.items() if fact is not None})
-    roles = _roles(policy, against)
-    _show_bins(found, roles)
-    _show_arms(found, roles)
+    names = _side_names(policy, against)
+    _show_bins(found, names)
+    _show_arms(found, names)
     _show_days(found)
     _show_foreign(found, policy)
 
@@ -177,12 +177,12 @@ def _advice(found: Audit) -> list[str]:
     return ["The table of bins shows where they went; `rightful explain SESSION` gives the reason for one."]
 
 
-def _show_arms(found: Audit, roles: _Roles) -> None:
+def _show_arms(found: Audit, names: _SideNames) -> None:
     from rightful.cli.output import tables
 
-    best = [f"P(best),\n{roles.reference}", f"P(best),\n{roles.policy}"]
+    best = [f"P(best),\n{names.reference}", f"P(best),\n{names.policy}"]
     columns = {
-        "arm": "", f"mean,\n{roles.reference}": "reward", f"mean,\n{roles.policy}": "reward",
+        "arm": "", f"mean,\n{names.reference}": "reward", f"mean,\n{names.policy}": "reward",
         "Δ mean" if tables.draws() else "change": "reward",
         "W1": "reward", "TV": "0 to 1", best[0]: "0 to 1", best[1]: "0 to 1",
     }  # fmt: skip
@@ -254,7 +254,7 @@ def _file_name(arm: str) -> str:
     return arm.rstrip("/").rpartition("/")[2] or arm
 
 
-def _show_bins(found: Audit, roles: _Roles) -> None:
+def _show_bins(found: Audit, names: _SideNames) -> None:
     """Print one bar per policy: each grade is in exactly one bin."""
     from rightful.cli.output import tables
 
@@ -266,7 +266,7 @@ def _show_bins(found: Audit, roles: _Roles) -> None:
         for name in found.bins_bound | found.bins_policy
     ]
     if rows:
-        tables.show_table({"bin": "", f"grades,\n{roles.reference}": "", f"grades,\n{roles.policy}": ""}, rows)
+        tables.show_table({"bin": "", f"grades,\n{names.reference}": "", f"grades,\n{names.policy}": ""}, rows)
 
 
 def _bar(count: int, total: int, chars: int, block: str) -> str:

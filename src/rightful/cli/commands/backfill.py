@@ -66,7 +66,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do one step."""
     _check(args)
-    with options.folded(args) as ledger:
+    with options.open_folded(args) as ledger:
         books = _books(ledger)
         match args.step:
             case "plan":
@@ -187,7 +187,7 @@ def _apply(args: argparse.Namespace, books: Books) -> int:
     if args.json:
         terminal.print_json({"done": done, "plan": msgspec.json.decode(plan.document())})
     else:
-        show_backfill.show_applied(done, plan, take_back(args, done.target))
+        show_backfill.show_applied(done, plan, rollback_command(args, done.target))
     return terminal.DONE
 
 
@@ -267,11 +267,11 @@ def _rollback(args: argparse.Namespace, books: Books) -> int:
     else:
         [now] = publication_status.status(books, done.target)
         more = ("--publication", now.publication) if now.publication else ()
-        show_backfill.show_rolled_back(done, now.publication, take_back(args, done.target, *more))
+        show_backfill.show_rolled_back(done, now.publication, rollback_command(args, done.target, *more))
     return terminal.DONE
 
 
-def take_back(args: argparse.Namespace, real: str, *more: str) -> str:
+def rollback_command(args: argparse.Namespace, real: str, *more: str) -> str:
     """Return the rollback as it has to be typed."""
     ledger = () if args.ledger is None else ("--ledger", str(args.ledger))
     return shlex.join(["rightful", *ledger, "backfill", "rollback", "--target", real, *more])

@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
         happened = show_credit.sentence(ledger, receipts, said, empty=exposure.state == "empty")
         published = None if publication is None else _published(args, ledger, publication)
     code = _answer(args, asked, said, exposure, receipts, happened, published)
-    return code if published is None else max(code, published.tell(args))
+    return code if published is None else max(code, published.print(args))
 
 
 def _in_ledger(ledger: Ledger, asked: Asked, folder: str) -> Asked:
@@ -155,15 +155,15 @@ def _name(facts: Facts, given: str, space: str, folder: str) -> str | None:
     from rightful.recording import session_credit
 
     own = f"{space}:{given}"
-    if options.exactly(facts, own):
+    if options.sessions_with(facts, own):
         return own
-    fitting = options.exactly(facts, given) or facts.names.begun(f"{own}@", facts.watermark, 1)
+    fitting = options.sessions_with(facts, given) or facts.names.begun(f"{own}@", facts.watermark, 1)
     if not fitting and not Path(session_credit.record_path(folder, given)).exists():
         full = given if given.startswith(f"{space}:") else own
-        fitting = options.begun(facts, full)
+        fitting = options.sessions_beginning(facts, full)
     if len(fitting) > 1:
         raise UsageError(
-            f"{given!r} fits {len(fitting):,} sessions: {options.listed(fitting)}. Nothing was credited. "
+            f"{given!r} fits {len(fitting):,} sessions: {options.names_text(fitting)}. Nothing was credited. "
             f"Name one in full."
         )
     for name in fitting:
@@ -277,7 +277,7 @@ class Published(NamedTuple):
     plan: Plan | None
     error: RightfulError | None
 
-    def tell(self, args: argparse.Namespace) -> int:
+    def print(self, args: argparse.Namespace) -> int:
         """Print it, unless it is part of a document, and return the exit code."""
         from rightful.cli.commands import backfill
         from rightful.cli.show import show_backfill
@@ -288,7 +288,7 @@ class Published(NamedTuple):
         assert self.done is not None
         assert self.plan is not None
         if not args.json:
-            show_backfill.show_applied(self.done, self.plan, backfill.take_back(args, self.done.target))
+            show_backfill.show_applied(self.done, self.plan, backfill.rollback_command(args, self.done.target))
         return terminal.DONE
 
     def document(self) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--limit must be 0 (all rows) or more; nothing was explained.")
     policy = options.policy_named(args.policy)
     try:
-        with options.folded(args) as ledger:
+        with options.open_folded(args) as ledger:
             policy = _over_the_log(policy, ledger)
             what = explain_target.resolve(ledger, args.what, args.kind, policy.policy)
             _print(args, policy, _answer(args, ledger, policy, what), what)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from rightful import limits, times
 from rightful.cli.output import terminal
 from rightful.cli.support import options
-from rightful.cli.support.parsing import whats
+from rightful.cli.support.parsing import add_subcommands
 from rightful.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _WHATS = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what can be done, and what each takes."""
-    for name, command in whats(parser, _WHATS):
+    for name, command in add_subcommands(parser, _WHATS):
         if name != "list":
             command.add_argument("name", metavar="NAME", help="name of the handoff")
         if name == "put":

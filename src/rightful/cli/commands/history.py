@@ -17,7 +17,7 @@ from rightful.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.cli.show.history_answer import Seen
+    from rightful.cli.show.history_answer import HistoryAnswer
     from rightful.ledger import Ledger
 
 _ITEMS = 200
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the history."""
     if args.limit is not None and args.limit < 0:
         raise UsageError("--limit must be 0 (all items) or more; nothing was shown.")
-    with options.opened(args) as ledger:
+    with options.open_for_reading(args) as ledger:
         at = _position(ledger, args.at)
         seen = _seen(ledger, options.session_with_rows(ledger, args.session), at)
         if seen.is_empty and at is not None and not args.at.isdecimal():
@@ -74,7 +74,7 @@ def _position(ledger: Ledger, given: str | None) -> int | None:
     """
     if given is None:
         return None
-    head, at = ledger.log.head(), options.moment(given, "--at", "shown")
+    head, at = ledger.log.head(), options.position_or_time(given, "--at", "shown")
     if isinstance(at, str):
         from rightful import times
         from rightful.projections.facts.log_clock import position_at
@@ -85,7 +85,7 @@ def _position(ledger: Ledger, given: str | None) -> int | None:
     return at
 
 
-def _seen(ledger: Ledger, session: str, at: int | None) -> Seen:
+def _seen(ledger: Ledger, session: str, at: int | None) -> HistoryAnswer:
     """Return the history of a session; where its own is empty, that of the one name of its run that has one."""
     from rightful.cli.show.history_answer import seen
     from rightful.projections.transcripts.session_rows import names_of

@@ -81,12 +81,12 @@ def answer(call: Call, *, alone: bool) -> int:
     try:
         signals = _Signals()
         if alone:
-            signals.take()
+            signals.install()
             gc.disable()
             _be_silent(verbose=call.verbose)
         raw, cut = _stdin_data(signals) if alone else (b"".join(_input()), "")
         if raw.strip():
-            _Recording(call, raw, at_us, _StderrLog(verbose=call.verbose), signals).take(cut)
+            _Recording(call, raw, at_us, _StderrLog(verbose=call.verbose), signals).record(cut)
     except BaseException:  # noqa: BLE001, S110 - nothing of ours may reach the agent, whatever it is
         pass
     finally:
@@ -108,10 +108,10 @@ class _Signals:
         self.ended = ""
         self._armed = False
 
-    def take(self) -> None:
+    def install(self) -> None:
         """Install the handlers, and start the alarm."""
         for number in _ENDED_BY:
-            signal.signal(number, self._came)
+            signal.signal(number, self._on_signal)
         signal.setitimer(signal.ITIMER_REAL, limits.HOOK_TOTAL_S)
         self.alone = True
 
@@ -132,7 +132,7 @@ class _Signals:
             signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
             signal.setitimer(signal.ITIMER_REAL, limits.HOOK_KEEP_S)
 
-    def _came(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame
         self.ended = self.ended or signal.Signals(number).name
         if self._armed:
@@ -230,7 +230,7 @@ class _Recording:
         self._taken: Taken = {}
         self._recorder: LMDBRecorder | None = None  # kept to the end: it would be closed with its last reference
 
-    def take(self, cut: str) -> None:
+    def record(self, cut: str) -> None:
         """Append the events of the call, or keep them in the spool.
 
         Args:
@@ -248,7 +248,7 @@ class _Recording:
         try:
             try:
                 self._signals.arm()
-                self._take(path, spool, cut)
+                self._append_events(path, spool, cut)
             finally:
                 self._signals.disarm()
         except BaseException as error:  # noqa: BLE001 - whatever it is, what was said must not be lost
@@ -269,7 +269,7 @@ class _Recording:
             self._cursor.save(self._taken)  # each exposure is kept once, however long the ledger is stuck
         self._stderr.write(f"{why}; kept in {kept}" if kept else f"{why}; no folder takes it, and it is lost")
 
-    def _take(self, path: str, spool: Spool, cut: str) -> None:
+    def _append_events(self, path: str, spool: Spool, cut: str) -> None:
         from rightful.errors import InvalidEventError
         from rightful.integrations.claude_code import hook_events as claude_hook
         from rightful.integrations.claude_code.lesson_cursor import Cursor
@@ -340,11 +340,11 @@ class _Recording:
             self._write(log, spool, wait_s)
         except BaseException as error:
             if isinstance(error, BusyError) and wait_s == limits.HOOK_WAIT_S:
-                spool.waited(self._at_us)
+                spool.note_timeout(self._at_us)
             if not self._signals.alone:  # closing would wait for a commit that may be what takes so long
                 recorder.close()
             raise
-        spool.arrived()
+        spool.note_success()
         recorder.close()
 
     def _drain(self, log: Log, spool: Spool, wait_s: float) -> None:

@@ -93,12 +93,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _once(args: argparse.Namespace, importing: Import) -> int:
-    from rightful.cli.show.show_import import Teller
+    from rightful.cli.show.show_import import ImportPrinter
     from rightful.cli.support.import_progress import progress
     from rightful.importers.engine.loop import STDIN
 
     stdin = terminal.stdin_bytes() if STDIN in args.paths else io.BytesIO()
-    log, teller = logs.of(args), Teller(quiet=args.json, again=args.again)
+    log, printer = logs.of(args), ImportPrinter(quiet=args.json, again=args.again)
     reports: list[FileReport] = []
     with progress(args.paths) as bar:
         tracked = importing._replace(progress=bar.step)
@@ -106,13 +106,13 @@ def _once(args: argparse.Namespace, importing: Import) -> int:
             for report in tracked.reports(path, stdin):
                 bar.done(report.path)
                 log.step("imported", **{key: value for key, value in report.as_dict().items() if key != "receipts"})
-                teller.file(report)
+                printer.file(report)
                 reports += [report] * args.json
-            teller.folder_done(path)
+            printer.finish_folder(path)
     if args.json:
         terminal.print_json([report.as_dict() for report in reports])
-    teller.end()
-    return teller.exit_code
+    printer.end()
+    return printer.exit_code
 
 
 def _prefixed(args: argparse.Namespace) -> Kind:

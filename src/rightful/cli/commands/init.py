@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if args.path is not None and not args.path.strip():
         raise UsageError("PATH is empty; nothing was created. Pass the path of a folder, or omit it.")
     path = args.path or terminal.named_ledger(args.ledger) or str(terminal.default_parent(Path.cwd()) / terminal.FOLDER)
-    created = _made(path)
+    created = _create(path)
     with app.open(path, readonly=True) as ledger:
         folder, own_id, events = str(ledger.path), ledger.id, ledger.log.head()
     if args.json:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     return terminal.DONE
 
 
-def _made(path: str) -> bool:
+def _create(path: str) -> bool:
     """Make the ledger and return True, or find that it is there."""
     if app.folder_of(path).is_file():
         raise UsageError(f"{path} is a file; it was not changed and nothing was created. Name a new or empty folder.")

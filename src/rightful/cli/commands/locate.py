@@ -130,7 +130,7 @@ def _named(ledger: Ledger | None, known: Known, text: str) -> str:
     """
     from rightful.locate import find_transcripts
 
-    if ledger is not None and text not in known.sessions and (name := _begun(ledger, text)) is not None:
+    if ledger is not None and text not in known.sessions and (name := _session_beginning(ledger, text)) is not None:
         return name
     try:
         return find_transcripts.named(known, text)
@@ -147,7 +147,7 @@ def _named(ledger: Ledger | None, known: Known, text: str) -> str:
     )
 
 
-def _begun(ledger: Ledger, text: str) -> str | None:
+def _session_beginning(ledger: Ledger, text: str) -> str | None:
     """Return the session of the ledger that is meant, as every other command finds it; None where there is none."""
     from rightful.cli.support import options
 
@@ -161,7 +161,7 @@ def _refuse_several(ledger: Ledger, asked: str) -> None:
     """Raise the error of every other command, which lists them, if several sessions of the ledger begin so."""
     from rightful.cli.support import options
 
-    if options.begun(ledger.projected().facts, asked):
+    if options.sessions_beginning(ledger.projected().facts, asked):
         options.session_named(ledger, asked)
 
 

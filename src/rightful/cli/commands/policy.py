@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rightful.cli.output import terminal
 from rightful.cli.support import options, what_if
-from rightful.cli.support.parsing import whats
+from rightful.cli.support.parsing import add_subcommands
 from rightful.errors import UsageError
 from rightful.policies import PRESETS
 
@@ -80,7 +80,7 @@ DECAYS: dict[str | None, str] = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what can be done, and what each takes."""
-    for name, command in whats(parser, _WHATS):
+    for name, command in add_subcommands(parser, _WHATS):
         _OPTIONS[name](command)
 
 
@@ -196,7 +196,7 @@ def _aliases(args: argparse.Namespace) -> int:
     named = options.policy_named(args.policy)
     if args.out is not None and not args.force and os.path.lexists(args.out):
         raise _in_the_way(args.out)
-    with options.folded(args) as ledger:
+    with options.open_folded(args) as ledger:
         found = arm_aliases.proposals(ledger.projected(), named.policy, prefer=args.prefer)
     pairs = found.arm_aliases
     if pairs and args.out is not None:
@@ -207,7 +207,7 @@ def _aliases(args: argparse.Namespace) -> int:
         head = {"policy": named.label, "policy_hash": named.policy.hash, "written": written}
         terminal.print_json(head | arm_aliases.as_dict(found))
     else:
-        _tell(found, written)
+        _show_proposals(found, written)
     if args.out is not None and written is None:
         terminal.note_stderr(f"there is no alias to propose; nothing was written to {args.out}.")
     return terminal.DONE
@@ -251,7 +251,7 @@ def _in_the_way(path: str) -> UsageError:
     return UsageError(f"--out {path} already exists; nothing was written. Name another file, or add --force.")
 
 
-def _tell(found: Proposals, written: str | None) -> None:
+def _show_proposals(found: Proposals, written: str | None) -> None:
     from rightful.cli.output import tables
 
     pairs, lessons = found.arm_aliases, terminal.plural(len(found.groups), "lesson")

@@ -54,11 +54,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the beliefs."""
     policy, as_of = options.policy_named(args.policy), options.as_of(args)
-    with options.folded(args) as ledger:
+    with options.open_folded(args) as ledger:
         policy = what_if.changed(args, policy, ledger)
         decay_at = options.decay_at(args, policy.policy)
         found = ledger.posteriors(policy.for_ledger, as_of=as_of, decay_at=decay_at)
-        by_then = options.before_all(args, found.through, ledger)
+        by_then = options.hint_before_first_row(args, found.through, ledger)
         decay_notice.note_far(args, ledger, found.through, policy.policy)
         facts = ledger.projected().facts
         grades = int((facts.grades["pos"] <= found.through).sum())

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--limit must be 0 (all entries) or more; nothing was shown.")
     if args.reader and (args.turn is not None or args.limit is not None or args.revisions or args.all):
         raise UsageError("--as excludes --turn, --limit, --revisions and --all; nothing was shown. Omit them.")
-    with options.opened(args) as ledger:
+    with options.open_for_reading(args) as ledger:
         session = options.session_with_rows(ledger, args.session)
         transcript = ledger.transcript(session, require_complete=args.require_complete, revisions=args.revisions)
         is_empty = all(entry.kind == "data" for entry in transcript.entries)

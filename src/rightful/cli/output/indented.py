@@ -25,7 +25,7 @@ _NARROWEST = 4
 def print_stdout(*lines: str) -> None:
     """Print lines of ours: made safe, and folded so that what does not fit is indented like what a session said."""
     room = _room()
-    terminal.write_stdout("".join(f"{part}\n" for line in lines for part in _hung(safe(line), room)))
+    terminal.write_stdout("".join(f"{part}\n" for line in lines for part in _with_hanging_indent(safe(line), room)))
 
 
 def _room() -> int | None:
@@ -34,7 +34,7 @@ def _room() -> int | None:
     return None if width is None else max(width - len(_INDENT), _NARROWEST)
 
 
-def _hung(line: str, room: int | None) -> list[str]:
+def _with_hanging_indent(line: str, room: int | None) -> list[str]:
     if room is None or cell_len(line) <= room + len(_INDENT):
         return [line]
     first, *rest = _folded(line, room)

@@ -18,7 +18,7 @@ from rightful.projections.histories.history_items import ItemKey
 from rightful.tokens import Token
 
 
-class Seen(NamedTuple):
+class HistoryAnswer(NamedTuple):
     """A history, as it was at one position.
 
     Attributes:
@@ -62,7 +62,7 @@ class Seen(NamedTuple):
         """Return the ids of the last items that are shown; of all if 0."""
         return self.shown[-limit:] if limit else self.shown
 
-    def beside(self, position: int) -> Beside | None:
+    def metadata(self, position: int) -> Beside | None:
         """Return the metadata of the row at a position."""
         return self.rows.at.get(position)
 
@@ -75,7 +75,7 @@ class Seen(NamedTuple):
         return sum(length(self.entries[id_].item) for id_ in ids if id_ in self.entries)
 
 
-def seen(ledger: Ledger, session: str, at: int | None) -> Seen:
+def seen(ledger: Ledger, session: str, at: int | None) -> HistoryAnswer:
     """Return a session's history.
 
     Args:
@@ -90,7 +90,7 @@ def seen(ledger: Ledger, session: str, at: int | None) -> Seen:
     fold = folded(ledger.log, session, position, whole=True)
     items, left_out = fold.view.shown()
     whole, rows = full_history(session, position, fold), rows_of(ledger.log, session, position)
-    return Seen(
+    return HistoryAnswer(
         session=session,
         position=position,
         ledger=ledger.id,

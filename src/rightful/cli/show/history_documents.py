@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rightful import content, times
-from rightful.cli.show.history_answer import Seen
+from rightful.cli.show.history_answer import HistoryAnswer
 from rightful.histories.annotations import Beside
 from rightful.histories.history_model import Told
 from rightful.projections.histories.chronicle import Compaction
@@ -13,14 +13,14 @@ from rightful.projections.histories.chronicle import Compaction
 Document = dict[str, Any]
 
 
-def view(seen: Seen, limit: int) -> Document:
+def view(seen: HistoryAnswer, limit: int) -> Document:
     """Return what the model would see next, its last items only if there is a limit."""
     items = [_item(seen, seen.entries[id_]) for id_ in seen.last(limit)]
     token = {"token": seen.token(limit).text()}
     return _head(seen) | token | {"items": items, "left_out": seen.left_out, "owed": _owed(seen)} | _names(seen)
 
 
-def full(seen: Seen, limit: int) -> Document:
+def full(seen: HistoryAnswer, limit: int) -> Document:
     """Return everything that was ever in it, and what became of each item."""
     entries = [
         _item(seen, entry) | _fate(entry) for entry in (seen.whole.entries[-limit:] if limit else seen.whole.entries)
@@ -29,7 +29,7 @@ def full(seen: Seen, limit: int) -> Document:
     return _head(seen) | {"entries": entries, "ignored": ignored, "owed": _owed(seen)} | _names(seen)
 
 
-def diff(seen: Seen, limit: int) -> Document:
+def diff(seen: HistoryAnswer, limit: int) -> Document:
     """Return the compactions, each with the covered items and their summary."""
     found = seen.whole.compactions
     return (
@@ -37,11 +37,11 @@ def diff(seen: Seen, limit: int) -> Document:
     )
 
 
-def _head(seen: Seen) -> Document:
+def _head(seen: HistoryAnswer) -> Document:
     return {"session": seen.session, "position": seen.position}
 
 
-def _names(seen: Seen) -> Document:
+def _names(seen: HistoryAnswer) -> Document:
     """Return whose history it is, and what it was begun with, where that is to be said."""
     found: Document = {"asked": seen.asked} if seen.asked is not None else {}
     found |= {"joined": list(seen.joined)} if seen.joined else {}
@@ -53,10 +53,10 @@ def _names(seen: Seen) -> Document:
     return found | ({"begun_with": begun} if begun else {})
 
 
-def _item(seen: Seen, entry: Told) -> Document:
+def _item(seen: HistoryAnswer, entry: Told) -> Document:
     said, is_escaped = content.escape(entry.item)
     found: Document = {"id": list(entry.id), "position": entry.position, "item": said}
-    beside = seen.beside(entry.position)
+    beside = seen.metadata(entry.position)
     found |= {} if beside is None else _beside(beside, seen.session)
     if entry.summary and (compaction := seen.stands_for.get(entry.id)) is not None:
         found |= {"summary": True, "stands_for": len(compaction.covered)}
@@ -78,14 +78,14 @@ def _beside(row: Beside, session: str) -> Document:
     return found | ({"is_error": True} if row.is_error else {}) | ({"erased": True} if row.erased else {})
 
 
-def _owed(seen: Seen) -> Document | None:
+def _owed(seen: HistoryAnswer) -> Document | None:
     if (owed := seen.owed) is None:
         return None
     return {"position": owed.position, "response_id": owed.response_id, "run": owed.run, "reason": owed.reason}
 
 
-def _compaction(seen: Seen, compaction: Compaction) -> Document:
-    beside = seen.beside(compaction.position)
+def _compaction(seen: HistoryAnswer, compaction: Compaction) -> Document:
+    beside = seen.metadata(compaction.position)
     found: Document = {
         "position": compaction.position,
         "mode": compaction.mode,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rightful.cli.output import indented, item_text
 from rightful.cli.output.indented import print_stdout, time_text
 from rightful.cli.output.terminal import plural
-from rightful.cli.show.history_answer import Seen
+from rightful.cli.show.history_answer import HistoryAnswer
 from rightful.cli.show.show_transcript import PLACEHOLDER, continues, unreadable
 from rightful.histories.annotations import Beside
 from rightful.histories.history_model import Told
@@ -28,7 +28,7 @@ _FATES = {
 }
 
 
-def view(seen: Seen, limit: int, *, whole: bool) -> None:
+def view(seen: HistoryAnswer, limit: int, *, whole: bool) -> None:
     """Print what the model would see next.
 
     Args:
@@ -49,7 +49,7 @@ def view(seen: Seen, limit: int, *, whole: bool) -> None:
         _item(seen, seen.entries[id_], _stands_for(seen, seen.entries[id_]), whole=whole)
 
 
-def full(seen: Seen, limit: int, *, whole: bool) -> None:
+def full(seen: HistoryAnswer, limit: int, *, whole: bool) -> None:
     """Print everything that was ever in it, and what became of each item; see `view`."""
     _head(seen, "everything that was ever in it")
     fates = Counter(entry.fate for entry in seen.whole.entries)
@@ -66,7 +66,7 @@ def full(seen: Seen, limit: int, *, whole: bool) -> None:
         _item(seen, entry, [*_stands_for(seen, entry), fate], whole=whole)
 
 
-def diff(seen: Seen, limit: int, *, whole: bool) -> None:
+def diff(seen: HistoryAnswer, limit: int, *, whole: bool) -> None:
     """Print each compaction: the covered items (-), and their summary (+); see `view`."""
     _head(seen, "what each compaction covered (-), and its summary (+)")
     found = seen.whole.compactions
@@ -90,14 +90,14 @@ class _Listing:
         is_cut: Something of it was left out.
     """
 
-    def __init__(self, seen: Seen, compaction: Compaction, *, whole: bool) -> None:
+    def __init__(self, seen: HistoryAnswer, compaction: Compaction, *, whole: bool) -> None:
         self.is_cut = False
         self._seen, self._compaction, self._whole = seen, compaction, whole
 
     def show(self) -> None:
         """Print it."""
         seen, compaction = self._seen, self._compaction
-        beside = seen.beside(compaction.position)
+        beside = seen.metadata(compaction.position)
         parts = [f"#{compaction.position}"]
         parts += [] if beside is None else [time_text(beside.at_us, is_bound=beside.is_bound)]
         parts += [f"compaction{_of(seen, compaction.position)}"]
@@ -110,7 +110,7 @@ class _Listing:
 
     def _facts(self) -> Iterator[str]:
         compaction = self._compaction
-        beside = self._seen.beside(compaction.position)
+        beside = self._seen.metadata(compaction.position)
         names = {"mode": compaction.mode, "response": compaction.response_id, "run": compaction.run}
         yield from (f", {name} {value}" for name, value in names.items() if value is not None)
         if compaction.after is not None:
@@ -150,7 +150,7 @@ class _Listing:
         print_stdout(heading + (f": {text[:_LINE_CHARS]}{' …' if is_cut else ''}" if text else ""))
 
 
-def _head(seen: Seen, what: str) -> None:
+def _head(seen: HistoryAnswer, what: str) -> None:
     print_stdout(f"history of {seen.session} through position {seen.position:,}: {what}")
     if seen.asked is not None:
         print_stdout(f"Nothing is in the history of {seen.asked} itself; this is of {seen.session}, by its links.")
@@ -164,7 +164,7 @@ def _head(seen: Seen, what: str) -> None:
         print_stdout(("" if session == seen.session else f"{session}: ") + continues(how, of))
 
 
-def _sum(seen: Seen) -> str:
+def _sum(seen: HistoryAnswer) -> str:
     """Say how much is shown, and what else was in it."""
     shown = f"{plural(len(seen.shown), 'item')}, {plural(seen.size(seen.shown), 'character')} of JSON"
     others = Counter(entry.fate for entry in seen.whole.entries if entry.fate not in {"shown", "left out"})
@@ -174,7 +174,7 @@ def _sum(seen: Seen) -> str:
     return f"{shown}; of {plural(len(seen.whole.entries), 'item')} in all, {counted}: --full shows all"
 
 
-def _owed(seen: Seen) -> None:
+def _owed(seen: HistoryAnswer) -> None:
     if (owed := seen.owed) is not None:
         at = f" at response {owed.response_id}" if owed.response_id is not None else ""
         run = f", by run {owed.run}" if owed.run is not None else ""
@@ -187,10 +187,10 @@ def _cut(count: int, what: str) -> None:
         print_stdout("", f"{plural(count, what)} not shown; --limit 0 shows all.")
 
 
-def _item(seen: Seen, entry: Told, marks: list[str], *, whole: bool) -> None:
+def _item(seen: HistoryAnswer, entry: Told, marks: list[str], *, whole: bool) -> None:
     """Print an item: its heading, and what it says."""
     said = _read(seen, entry, whole=whole)
-    beside = seen.beside(entry.position)
+    beside = seen.metadata(entry.position)
     parts = [_name(entry.id, entry.position)]
     parts += [] if beside is None else [time_text(beside.at_us, is_bound=beside.is_bound)]
     agent = None if beside is None or said.who in NO_AGENTS or said.is_result else beside.agent
@@ -200,8 +200,8 @@ def _item(seen: Seen, entry: Told, marks: list[str], *, whole: bool) -> None:
     print_stdout(*indented.text(said.shown, None if whole else _ALL))
 
 
-def _read(seen: Seen, entry: Told, *, whole: bool) -> item_text.Said:
-    beside = seen.beside(entry.position)
+def _read(seen: HistoryAnswer, entry: Told, *, whole: bool) -> item_text.Said:
+    beside = seen.metadata(entry.position)
     if beside is not None and beside.erased:
         return item_text.Said("item", "", ("erased",))
     said = item_text.said(entry.item, full=whole)
@@ -217,7 +217,7 @@ def _annotation_marks(entry: Told, beside: Beside) -> Iterator[str]:
     yield from unreadable(beside.extra)
 
 
-def _stands_for(seen: Seen, entry: Told) -> list[str]:
+def _stands_for(seen: HistoryAnswer, entry: Told) -> list[str]:
     """Say of what a compaction put there for how many items it stands."""
     if not entry.summary:
         return []
@@ -225,9 +225,9 @@ def _stands_for(seen: Seen, entry: Told) -> list[str]:
     return ["added by a compaction" if found is None else f"replaces {plural(len(found.covered), 'item')}"]
 
 
-def _of(seen: Seen, position: int) -> str:
+def _of(seen: HistoryAnswer, position: int) -> str:
     """Return the session of an item that was copied from the forked history."""
-    beside = seen.beside(position)
+    beside = seen.metadata(position)
     return f" of {beside.session}" if beside is not None and beside.session != seen.session else ""
 
 
@@ -236,6 +236,6 @@ def _name(id_: ItemKey, position: int) -> str:
     return f"#{position}.{id_[1]}"
 
 
-def _listed(seen: Seen, ids: list[ItemKey]) -> str:
+def _listed(seen: HistoryAnswer, ids: list[ItemKey]) -> str:
     names = [_name(id_, seen.entries[id_].position) for id_ in ids]
     return ", ".join(names[:_LISTED]) + (f", and {len(names) - _LISTED:,} more" if len(names) > _LISTED else "")

@@ -52,7 +52,7 @@ _OUTCOMES = ("refined", "reemitted", "stale")
 """The stored outcomes other than `appended`; counted separately for kinds with a receipt per record."""
 
 
-class Alike:
+class RepeatedMessages:
     """Counts what is said in one form, and says it a few times only.
 
     Args:
@@ -64,7 +64,7 @@ class Alike:
         self._counts: Counter[str] = Counter()
         self._first: dict[str, str] = {}
 
-    def complain(self, place: str, what: str) -> None:
+    def warn(self, place: str, what: str) -> None:
         """Say it of a place, unless it was said in that form often enough."""
         form = _VARYING.sub("", what)
         self._counts[form] += 1
@@ -77,13 +77,13 @@ class Alike:
         """How often each was not said any more, by how it was said first."""
         return {self._first[form]: over for form, count in self._counts.items() if (over := count - self._limit) > 0}
 
-    def complain_of_rest(self) -> None:
+    def warn_rest(self) -> None:
         """Say of each form how often it was not said."""
         for what, count in self.rest.items():
             terminal.warn_stderr(f"{count:,} more like this: {what}; --json lists them.")
 
 
-class Teller:
+class ImportPrinter:
     """Answers for files one by one. Once an answer cannot be printed any more, what is left is still imported.
 
     Args:
@@ -101,8 +101,8 @@ class Teller:
         self._by_folder = by_folder
         self._same_folder: list[FileReport] = []
         self.broken: BrokenPipeError | StorageError | None = None
-        self._notes = Alike()
-        self._passes = Alike(limit=1)
+        self._notes = RepeatedMessages()
+        self._passes = RepeatedMessages(limit=1)
         self._waiting: list[tuple[str, str]] = []
         self._unrecognised: list[str] = []
         self._read = self._reported = 0
@@ -128,24 +128,24 @@ class Teller:
                 self._old[report.path] = report
             else:
                 self._old.pop(report.path, None)
-                self._tell(report)
+                self._print_report(report)
         except (BrokenPipeError, StorageError) as error:
             self.broken = error
 
-    def _tell(self, report: FileReport) -> None:
+    def _print_report(self, report: FileReport) -> None:
         """Answer for a file, or keep it for the line of its folder."""
         if self._same_folder and (report.problems or _folder(report) != _folder(self._same_folder[0])):
-            self._tell_folder()
+            self._print_folder()
         if self._by_folder and report.is_read and not report.problems:
             self._same_folder.append(report)
         else:
-            _tell(report, self._notes)
+            _print_report(report, self._notes)
 
-    def _tell_folder(self) -> None:
+    def _print_folder(self) -> None:
         """Answer for the files that were kept: a line for one of them, else a line for their folder."""
         reports, self._same_folder = self._same_folder, []
         if len(reports) == 1:
-            _say(reports[0])
+            _print_counts(reports[0])
         elif reports:
             counts = Counter[str]()
             for report in reports:
@@ -154,23 +154,23 @@ class Teller:
                 terminal.safe(f"{_folder(reports[0])}: {len(reports):,} files, {_words(counts)}") + "\n", flush=True
             )
 
-    def folder_done(self, folder: str) -> None:
+    def finish_folder(self, folder: str) -> None:
         """Answer for the files of a folder that were skipped: one by one, or in one line if none was recognised."""
         try:
-            self._tell_folder()
+            self._print_folder()
         except (BrokenPipeError, StorageError) as error:
             self.broken = error
         if self._reported and not self._read:
             self._unrecognised.append(_unrecognised(folder, self._waiting))
             self._waiting.clear()
-        self.passed_over()
+        self.print_skipped()
         self._read = self._reported = 0
 
-    def passed_over(self) -> None:
+    def print_skipped(self) -> None:
         """Print the files that were skipped since the last call, each reason once."""
         waiting, self._waiting = self._waiting, []
         for place, what in [] if self._quiet or self.broken is not None else waiting:
-            self._passes.complain(place, what)
+            self._passes.warn(place, what)
 
     def end(self) -> None:
         """Answer for all of them.
@@ -184,18 +184,18 @@ class Teller:
         if self._quiet:
             return
         if len(self._old) == 1:
-            _tell(next(iter(self._old.values())), self._notes)
+            _print_report(next(iter(self._old.values())), self._notes)
         elif self._old:
             terminal.print_stdout(f"{len(self._old):,} files: nothing new.")
-        self._notes.complain_of_rest()
-        self._passes.complain_of_rest()
-        self._say_untold()
+        self._notes.warn_rest()
+        self._passes.warn_rest()
+        self._note_omitted()
         terminal.print_stdout(*self._unrecognised)
         if not self._unrecognised or self._totals.has_more:
             terminal.print_stdout(self._totals.line())
 
-    def _say_untold(self) -> None:
-        """Say how much is not told again."""
+    def _note_omitted(self) -> None:
+        """Note how many notes and problems are not printed again."""
         notes = sum(report.notes - bool(report.before) for report in self._old.values()) if len(self._old) > 1 else 0
         if notes:
             what = f"{terminal.plural(notes, 'note')} on files that brought nothing new"
@@ -269,25 +269,25 @@ def _folder(report: FileReport) -> str:
     return os.path.dirname(report.path) or "."  # noqa: PTH120 - shown as it was given
 
 
-def _tell(report: FileReport, notes: Alike) -> None:
-    """Say what became of a file, before what is wrong with it."""
+def _print_report(report: FileReport, notes: RepeatedMessages) -> None:
+    """Print the counts of a file, then its problems."""
     if report.is_read:
-        _say(report)
-    _tell_problems(report, notes)
+        _print_counts(report)
+    _print_problems(report, notes)
 
 
-def _say(report: FileReport) -> None:
+def _print_counts(report: FileReport) -> None:
     terminal.write_stdout(terminal.safe(f"{report.path}: {_words(_events(report))}{_grown(report)}") + "\n", flush=True)
 
 
-def _tell_problems(report: FileReport, notes: Alike) -> None:
+def _print_problems(report: FileReport, notes: RepeatedMessages) -> None:
     """Say notes, alike with those of all files, and then problems, with those of the file."""
-    problems = Alike()
+    problems = RepeatedMessages()
     for problem in report.problems:
         if problem.what.startswith(NOTE) and not problem.what.endswith(BEFORE):  # those are counted over all files
-            notes.complain(_place(report, problem), problem.what)
+            notes.warn(_place(report, problem), problem.what)
     for problem in (problem for problem in report.problems if not problem.what.startswith((NOTE, SKIPPED))):
-        problems.complain(_place(report, problem), f"{_PROBLEM}{problem.what}")
+        problems.warn(_place(report, problem), f"{_PROBLEM}{problem.what}")
     if more := sum(problems.rest.values()):
         terminal.warn_stderr(f"{report.path}: {_PROBLEM}{more:,} more like these; --json lists them.")
 

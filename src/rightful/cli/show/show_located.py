@@ -124,15 +124,15 @@ def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: 
         for place, judged in enumerate(answer.judged[:_CANDIDATES], 1):
             terminal.wrap_stdout(f"{place}. {judged.claim.words}{f'; but {judged.why}' if judged.why else ''}.")
     terminal.wrap_stdout(*(f"{reason}." for reason in answer.lost))
-    _tell_search(scan)
+    _print_search(scan)
     for binding in before:
         terminal.wrap_stdout(
             f"Bound before, by {binding.evidence}: {binding.uri}. Check it with `rightful locate --check`."
         )
-    _tell_bound(bound)
+    _print_bound(bound)
 
 
-def _tell_search(scan: Scan) -> None:
+def _print_search(scan: Scan) -> None:
     others = f"; {terminal.plural(scan.passed, 'other file')} skipped: no transcript of a tool that is known"
     terminal.wrap_stdout(
         f"Searched: {terminal.plural(len(scan.files), 'transcript')}, "
@@ -145,7 +145,7 @@ def _tell_search(scan: Scan) -> None:
         terminal.note_stderr(f"{len(scan.problems) - _PROBLEMS} more folders could not be read.")
 
 
-def _tell_bound(bound: tuple[Bound, ...]) -> None:
+def _print_bound(bound: tuple[Bound, ...]) -> None:
     for bound_file in bound:
         if bound_file.why is not None:
             terminal.warn_stderr(f"{bound_file.path} was not bound to {bound_file.session}: {bound_file.why}.")
@@ -224,13 +224,13 @@ def show_missing(path: str, read: Rows, found: Missing, bound: tuple[Bound, ...]
         )
     for problem in read.problems[:_PROBLEMS]:
         terminal.note_stderr(f"line {problem.line}: {problem.what}; it was not changed.")
-    _tell_search(found.scan)
-    _tell_bound(bound)
+    _print_search(found.scan)
+    _print_bound(bound)
     if written is not None:
-        _tell_written(written)
+        _print_written(written)
 
 
-def _tell_written(repaired: Repaired) -> None:
+def _print_written(repaired: Repaired) -> None:
     if repaired.left is not None:
         terminal.note_stderr(
             f"an interrupted write left bytes next to the file that exist nowhere else; they are kept as "

@@ -70,7 +70,7 @@ def _transcript(session: Session) -> str:
     if session.subagents:
         said += f"; {terminal.plural(session.subagents, 'subagent')}"
     if session.forks:
-        said += f"; {terminal.plural(len(session.forks), 'fork')}: {options.listed(session.forks)}"
+        said += f"; {terminal.plural(len(session.forks), 'fork')}: {options.names_text(session.forks)}"
     if session.below:
-        said += f"; {terminal.plural(len(session.below), 'session')} below it: {options.listed(session.below)}"
+        said += f"; {terminal.plural(len(session.below), 'session')} below it: {options.names_text(session.below)}"
     return said

@@ -79,13 +79,13 @@ def show(transcript: Transcript, view: View) -> None:
     hidden: Counter[str] = Counter()
     turn: _Turn | None = None
     for entry in transcript.entries:
-        _put_holes(entry.holes_before)
+        _print_holes(entry.holes_before)
         if not view.all and (why := _hidden(entry)):
             hidden[why] += 1
         else:
-            turn = _put_turn(entry, turn)
+            turn = _print_turn(entry, turn)
             print_stdout("", *_lines(entry, view))
-        _put_holes(entry.holes_behind)
+        _print_holes(entry.holes_behind)
     _tail(transcript, hidden, view.bound)
 
 
@@ -103,15 +103,15 @@ def _hidden(entry: Entry) -> str | None:
     return next((mark for mark in ("withdrawn", "hidden", "meta") if getattr(entry, mark) is True), None)
 
 
-def _put_turn(entry: Entry, before: _Turn | None) -> _Turn | None:
-    """Print in which turn an entry stands, if the one before it stands in another; return it."""
+def _print_turn(entry: Entry, before: _Turn | None) -> _Turn | None:
+    """Print the turn of an entry if it differs from the one before; return it."""
     turn = None if entry.turn is UNSET else _Turn(entry.session, entry.turn)
     if turn != before:
         print_stdout("", "outside of a turn" if turn is None else f"turn {turn.name}")
     return turn
 
 
-def _put_holes(holes: list[Hole] | UnsetType) -> None:
+def _print_holes(holes: list[Hole] | UnsetType) -> None:
     """Print what is missing at this place."""
     for hole in holes or ():
         print_stdout("", f"hole here: {words(hole)}")
@@ -242,7 +242,7 @@ def _who(entry: Entry, view: View) -> str:
         case "message":
             return (str(entry.role) if entry.role is not UNSET else "message") + _agent(entry)
         case "tool_call":
-            ids = entry.calls if entry.calls is not UNSET else [_or(entry.call)]
+            ids = entry.calls if entry.calls is not UNSET else [_plain(entry.call)]
             called = " and ".join(view.calls.get(call, call) for call in ids)
             of = f" (call {called})" if entry.call is not UNSET else ""
             if entry.unpaired is True:
@@ -252,7 +252,7 @@ def _who(entry: Entry, view: View) -> str:
             return f"thought{_agent(entry)}"
         case "interaction_requested" | "interaction_answered":
             word = "asked" if entry.kind.endswith("requested") else "answered"
-            return f"{word} {_or(entry.interaction)}" + (f" ({entry.asked})" if entry.asked is not UNSET else "")
+            return f"{word} {_plain(entry.interaction)}" + (f" ({entry.asked})" if entry.asked is not UNSET else "")
         case _:
             return _event(entry)
 
@@ -265,7 +265,9 @@ def _agent(entry: Entry) -> str:
 def _event(entry: Entry) -> str:
     """Return the heading of an entry without a speaker."""
     if entry.kind == "history_forked":
-        return f"history forked from what {_or(entry.of)} showed at #{_or(entry.through)}: which is recorded there"
+        return (
+            f"history forked from what {_plain(entry.of)} showed at #{_plain(entry.through)}: which is recorded there"
+        )
     if entry.kind == "compaction_deferred":
         at = f" at response {entry.response_id}" if entry.response_id is not UNSET else ""
         return f"compaction owed{at}" + (f": {entry.reason}" if entry.reason is not UNSET else "")
@@ -286,7 +288,7 @@ _EVENTS = {
 """What each kind of entry is called, and what it means for what stands above."""
 
 
-def _or(value: Any) -> str:  # noqa: ANN401 - a field that may not apply
+def _plain(value: Any) -> str:  # noqa: ANN401 - a field that may not apply
     return "" if value is UNSET else str(value)
 
 
@@ -301,13 +303,13 @@ def _said(entry: Entry, view: View) -> str:
         case "data":
             return arguments(entry.data)
         case "history_compacted":
-            return _put_there(entry, view)
+            return _summary_text(entry, view)
         case _:
             parts = others(entry.content)
             return "\n".join([*([entry.text] if entry.text else []), *parts])
 
 
-def _put_there(entry: Entry, view: View) -> str:
+def _summary_text(entry: Entry, view: View) -> str:
     """Return the summary of a compaction: the tool's own text, and each item with its speaker."""
     said = [item_text.said(item, full=view.full) for item in entry.items or ()]
     summary = entry.text if entry.text and not any(entry.text in part.text for part in said) else None
@@ -330,7 +332,7 @@ def _result(entry: Entry, view: View) -> Iterator[str]:
     marks += ["erased"] if entry.result_erased is True else []
     marks += [f"{entry.result_revisions} revisions"] if (entry.result_revisions or 1) > 1 else []
     marks += unreadable(entry.result_extra)
-    result = _name(_or(entry.result_position), _place(entry.result_item))
+    result = _name(_plain(entry.result_position), _place(entry.result_item))
     yield f"  result {result}" + (f"  [{', '.join(marks)}]" if marks else "")
     if entry.output is not UNSET:
         text = text_of(entry.output)

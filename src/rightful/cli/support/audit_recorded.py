@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     is_given = args.policy is not None or what_if.is_used(args)
     named = options.policy_named(args.policy or "bound", "POLICY") if is_given else None
     data, as_of = _read(args.recorded), options.as_of(args)
-    with options.folded(args) as ledger:
+    with options.open_folded(args) as ledger:
         more: list[Named] = [] if named is None else [what_if.changed(args, named, ledger)]
         decay_at = options.decay_at(args, *(named.policy for named in more))
         found = recorded_rule.compared(
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
             as_of=as_of,
             decay_at_us=None if decay_at is None else times.us_from(decay_at),
         )
-        by_then = options.before_all(args, found.through, ledger)
+        by_then = options.hint_before_first_row(args, found.through, ledger)
     if by_then:
         terminal.note_stderr(by_then)
     if args.json:

@@ -73,7 +73,7 @@ def _found(ledger: Ledger, text: str, kind: str | None, policy: Policy) -> list[
     found = events(ledger.log, text) if kind in {None, EVENT} else []
     whole = bool(found) and _POSITION.match(text) is not None
     if kind is None:
-        sessions = options.exactly(facts, text)
+        sessions = options.sessions_with(facts, text)
         whole = whole or bool(sessions)
         found += [Target(SESSION, name) for name in sessions]
     if kind in {None, ARM}:
@@ -81,7 +81,7 @@ def _found(ledger: Ledger, text: str, kind: str | None, policy: Policy) -> list[
         whole = whole or bool(arms)
         found += [Target(ARM, name) for name in arms]
     if kind is None and not whole:
-        found += [Target(SESSION, name) for name in options.begun(facts, text)]
+        found += [Target(SESSION, name) for name in options.sessions_beginning(facts, text)]
     return found
 
 
@@ -130,7 +130,7 @@ def _none(facts: Facts, text: str, kind: str | None, head: int) -> str:
     lists = " `rightful posteriors` lists the arms" + (
         ", `rightful status --sessions` the sessions." if not kind else "."
     )
-    hint = f" Names that contain it: {options.listed(near)}." if near else lists
+    hint = f" Names that contain it: {options.names_text(near)}." if near else lists
     if not near and _POSITION.match(text):
         hint = f" The last position is {head}." if head else " The ledger is empty."
     return f"no {what} {text!r} is in this ledger; nothing was explained.{hint}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rightful.cli.output import terminal
-from rightful.cli.show.show_import import Teller
+from rightful.cli.show.show_import import ImportPrinter
 from rightful.cli.support import logs
 from rightful.importers.sources.file_watcher import Watcher
 from rightful.importers.sources.watch import Watch
@@ -31,25 +31,25 @@ def watch(args: argparse.Namespace, importing: Import) -> int:
         UsageError: The package for watching files is not installed.
         BrokenPipeError: The reader of stdout has gone.
     """
-    watcher, teller, log = Watcher(), Teller(quiet=args.json, by_folder=False, again=args.again), logs.of(args)
+    watcher, printer, log = Watcher(), ImportPrinter(quiet=args.json, by_folder=False, again=args.again), logs.of(args)
     with _ended_by_signals(watcher), watcher.watching(args.paths):
-        _say_what(args.paths)
+        _note_watched(args.paths)
         for report in Watch(importing, args.paths, watcher).follow():
-            _say_failures(watcher)
+            _note_failures(watcher)
             log.step("imported", **{key: value for key, value in report.as_dict().items() if key != "receipts"})
-            teller.file(report)
-            teller.passed_over()
+            printer.file(report)
+            printer.print_skipped()
             if args.json:
                 terminal.write_stdout(terminal.json_text(report.as_dict()) + "\n", flush=True)
-            if teller.broken is not None:
-                raise teller.broken
-        _say_failures(watcher)
-    teller.end()
+            if printer.broken is not None:
+                raise printer.broken
+        _note_failures(watcher)
+    printer.end()
     return terminal.DONE
 
 
-def _say_what(paths: list[str]) -> None:
-    """Say what is watched and how to end it, and what of it is not there yet."""
+def _note_watched(paths: list[str]) -> None:
+    """Print what is watched, how to end it, and which paths do not exist yet."""
     there = [path for path in paths if Path(path).exists()]
     folders = sum(Path(path).is_dir() for path in there)
     counts = {"folder": folders, "file": len(there) - folders, "path that is awaited": len(paths) - len(there)}
@@ -61,8 +61,8 @@ def _say_what(paths: list[str]) -> None:
             terminal.note_stderr(f"{path} does not exist yet; it is imported as soon as it does")
 
 
-def _say_failures(watcher: Watcher) -> None:
-    """Say why changes are not told any more; what changes is found by looking, now and then."""
+def _note_failures(watcher: Watcher) -> None:
+    """Print why changes are no longer watched; they are then found by a scan once a minute."""
     while True:
         try:
             why = watcher.failures.get_nowait()

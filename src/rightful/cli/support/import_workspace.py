@@ -22,7 +22,7 @@ KIND = "gptme-workspace"
 """What the command line calls it."""
 
 
-class Found(NamedTuple):
+class ImportedPlace(NamedTuple):
     """What became of one place.
 
     Attributes:
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace, folder: Path, importing: Import, kinds: Callab
     from rightful.cli.support.import_progress import progress
 
     log, totals, every = logs.of(args), Totals(), places(folder)
-    found: list[Found] = []
+    found: list[ImportedPlace] = []
     with progress([path for place in every for path in place.paths()]) as bar:
         step = importing._replace(progress=bar.step)
         for place in every:
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace, folder: Path, importing: Import, kinds: Callab
                     log.step("imported", path=report.path, appended=report.appended, duplicate=report.duplicate)
                     totals.add(report)
                     reports.append(report)
-            found.append(Found(place, reports))
+            found.append(ImportedPlace(place, reports))
     if args.json:
         terminal.print_json({"workspace": str(folder), "places": [_document(item) for item in found]})
     else:
@@ -104,24 +104,24 @@ def run(args: argparse.Namespace, folder: Path, importing: Import, kinds: Callab
     return totals.exit_code
 
 
-def _show(folder: Path, found: list[Found], last: str) -> None:
+def _show(folder: Path, found: list[ImportedPlace], last: str) -> None:
     """Print the places as a table, what is wrong in their files, and the totals."""
     from rightful.cli.output import tables
-    from rightful.cli.show.show_import import Alike
+    from rightful.cli.show.show_import import RepeatedMessages
     from rightful.importers.engine.file_report import NOTE, SKIPPED
 
     rows = [row for item in found if (row := _row(folder, item)) is not None]
     tables.show_table({"what": "", "where": "", "files": "n", "new events": "n", "there already": "n"}, rows)
-    said = Alike()
+    said = RepeatedMessages()
     for item in found:
         for place, what in _problems(item.reports):
             if not what.startswith(SKIPPED):
-                said.complain(place, what if what.startswith(NOTE) else f"problem: {what}")
-    said.complain_of_rest()
+                said.warn(place, what if what.startswith(NOTE) else f"problem: {what}")
+    said.warn_rest()
     terminal.print_stdout(last)
 
 
-def _row(folder: Path, item: Found) -> list[object] | None:
+def _row(folder: Path, item: ImportedPlace) -> list[object] | None:
     """Return the row of a place; None for an unusual place that does not exist."""
     path = os.path.relpath(item.place.path, folder) if Path(item.place.path).is_relative_to(folder) else item.place.path
     if not item.place.paths():
@@ -138,7 +138,7 @@ def _problems(reports: Iterable[FileReport]) -> Iterator[tuple[str, str]]:
             yield place, problem.what
 
 
-def _document(item: Found) -> dict[str, Any]:
+def _document(item: ImportedPlace) -> dict[str, Any]:
     place = item.place
     return {
         "what": place.what,

@@ -93,7 +93,7 @@ def policy_named(text: str, option: str = "--policy") -> Named:
     try:
         if text.lstrip().startswith(("{", "[")):
             policy = _policy(text.encode("utf-8", "surrogateescape"))
-            return Named(described(policy), None, policy)
+            return Named(description_of(policy), None, policy)
         if text not in PRESETS and (path.suffix or "/" in text or path.is_file()):
             option = f"{option} {text}"
             with path.open("rb") as file:
@@ -105,7 +105,7 @@ def policy_named(text: str, option: str = "--policy") -> Named:
         raise PolicyError(f"{option} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-def described(policy: Policy) -> str:
+def description_of(policy: Policy) -> str:
     """Return a description of a policy without a name: the nearest preset, and the fields that differ."""
     wire = policy.as_dict()
     name, differing = "", dict[str, object]()
@@ -138,7 +138,7 @@ def _policy(text: bytes) -> Policy:
     return policy_of(found)
 
 
-def opened(args: argparse.Namespace) -> Ledger:
+def open_for_reading(args: argparse.Namespace) -> Ledger:
     """Open the ledger for reading, after draining the spool of hooks if the ledger can be written."""
     try:
         return terminal.open_ledger(args)
@@ -177,22 +177,25 @@ def session_named(ledger: Ledger, text: str) -> str:
         UsageError: No session has that name, or several namespaces have that value, or several begin so.
     """
     facts = ledger.projected().catch_up()
-    if fitting := exactly(facts, text):
+    if fitting := sessions_with(facts, text):
         if len(fitting) > 1:
-            raise UsageError(f"{text!r} is the value of {len(fitting)} sessions: {listed(fitting)}. Type one in full.")
+            raise UsageError(
+                f"{text!r} is the value of {len(fitting)} sessions: {names_text(fitting)}. Type one in full."
+            )
         note_others(facts, text, fitting[0])
         return fitting[0]
-    fitting = begun(facts, text)
+    fitting = sessions_beginning(facts, text)
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         raise UsageError(
-            f"{text!r} is the beginning of {len(fitting):,} sessions: {listed(fitting)}. Type more characters of one."
+            f"{text!r} is the beginning of {len(fitting):,} sessions: {names_text(fitting)}. "
+            f"Type more characters of one."
         )
     raise UsageError(f"no session is named {text!r} in this ledger. {_near(facts, text)}")
 
 
-def exactly(facts: Facts, text: str) -> list[str]:
+def sessions_with(facts: Facts, text: str) -> list[str]:
     """Return the session with this very name, else those with this very value, of any namespace."""
     names, through = facts.names, facts.watermark
     known = [number for key in (text, f"\0{text}") if (number := names.texts.find(key)) is not None]
@@ -201,7 +204,7 @@ def exactly(facts: Facts, text: str) -> list[str]:
     return names.valued(text, through) if text else []
 
 
-def begun(facts: Facts, text: str) -> list[str]:
+def sessions_beginning(facts: Facts, text: str) -> list[str]:
     """Return the sessions whose name or value begins so; none of a text too short to mean one."""
     return facts.names.begun(text, facts.watermark, _PREFIX_CHARS)
 
@@ -210,9 +213,9 @@ def note_others(facts: Facts, text: str, taken: str) -> None:
     """Print a note if the value of one session is also the beginning of others: one of those may be meant."""
     if text == taken or split_session(taken)[1] != text:
         return
-    if others := [name for name in begun(facts, text) if name != taken]:
+    if others := [name for name in sessions_beginning(facts, text) if name != taken]:
         terminal.note_stderr(
-            f"{text!r} is treated as {taken}, which has this value; it is also the beginning of {listed(others)}."
+            f"{text!r} is treated as {taken}, which has this value; it is also the beginning of {names_text(others)}."
         )
 
 
@@ -220,10 +223,10 @@ def _near(facts: Facts, text: str) -> str:
     near = facts.names.like(text, facts.watermark) if text else []
     if not near:
         return WHERE_SESSIONS
-    return f"Names that contain it: {listed(near)}. Type one of them, or its beginning."
+    return f"Names that contain it: {names_text(near)}. Type one of them, or its beginning."
 
 
-def listed(names: list[str]) -> str:
+def names_text(names: list[str]) -> str:
     """Return the first of some names, and how many more there are."""
     first = ", ".join(names[:_NEAR_NAMES])
     return f"{first}, and {len(names) - _NEAR_NAMES:,} more" if len(names) > _NEAR_NAMES else first
@@ -235,10 +238,10 @@ def as_of(args: argparse.Namespace) -> int | str | None:
     Raises:
         UsageError: It is neither.
     """
-    return None if args.as_of is None else moment(args.as_of, "--as-of", "computed")
+    return None if args.as_of is None else position_or_time(args.as_of, "--as-of", "computed")
 
 
-def moment(given: str, option: str, done: str) -> int | str:
+def position_or_time(given: str, option: str, done: str) -> int | str:
     """Return the position or the time of recording that an option gives.
 
     Args:
@@ -279,7 +282,7 @@ def decay_at(args: argparse.Namespace, *policies: Policy) -> str | None:
     return given
 
 
-def before_all(args: argparse.Namespace, through: int, ledger: Ledger) -> str | None:
+def hint_before_first_row(args: argparse.Namespace, through: int, ledger: Ledger) -> str | None:
     """Return a hint if `--as-of` is a time before the first row: it could be meant as an event's time."""
     if through or args.as_of is None or args.as_of.isdecimal() or not ledger.log.head():
         return None
@@ -287,9 +290,9 @@ def before_all(args: argparse.Namespace, through: int, ledger: Ledger) -> str | 
 
 
 @contextmanager
-def folded(args: argparse.Namespace) -> Iterator[Ledger]:
+def open_folded(args: argparse.Namespace) -> Iterator[Ledger]:
     """Open the ledger and bring its projections up to date, with progress on long work."""
-    with opened(args) as ledger:
+    with open_for_reading(args) as ledger:
         log = logs.of(args)
         behind, began = ledger.projected().behind(), time.monotonic()
         catch_up(ledger)

@@ -95,7 +95,9 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     return top
 
 
-def whats(parser: argparse.ArgumentParser, texts: Mapping[str, str]) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+def add_subcommands(
+    parser: argparse.ArgumentParser, texts: Mapping[str, str]
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """Declare what a command can do, and yield each with its own parser.
 
     Args:

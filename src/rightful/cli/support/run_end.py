@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rightful.runs.run_transcripts import Sought
 
 
-class Found(NamedTuple):
+class RunOutput(NamedTuple):
     """What a run left.
 
     Attributes:
@@ -48,7 +48,7 @@ def end(args: argparse.Namespace, place: Place, code: int) -> int:
         "session": place.identity.session, "run_nonce": place.identity.nonce, "exit_code": code,
         "started_at": times.text_of(place.began_us), "ended_at": times.text_of(ended_us),
     }  # fmt: skip
-    for step in (_record, _clear, _write_report, _say_unbound):
+    for step in (_record, _clear, _write_report, _note_unbound):
         try:
             step(args, place, ended_us, report)
         except Exception as error:  # noqa: BLE001 - nothing of ours may hide how the command ended
@@ -56,7 +56,7 @@ def end(args: argparse.Namespace, place: Place, code: int) -> int:
     return code
 
 
-def _found(place: Place, ended_us: int) -> Found:
+def _found(place: Place, ended_us: int) -> RunOutput:
     from rightful.runs.run_transcripts import Sought, Span, sought
 
     lives = place.held.others()
@@ -70,13 +70,13 @@ def _found(place: Place, ended_us: int) -> Found:
     except OSError as error:
         transcript = Sought(None, (), f"{error.filename or 'a folder'} cannot be read: {error.strerror}")
     if place.repository is None or place.before is None:
-        return Found(transcript, None, {})
+        return RunOutput(transcript, None, {})
     made = running_commits.made(
         place.repository, place.before, began_s=place.began_us // 1_000_000, ended_s=ended_us // 1_000_000,
         others=beside, branch=None if place.tree is None else place.tree.branch,
     )  # fmt: skip
     origin = running_git.origin_of(place.repository)
-    return Found(transcript, made, {
+    return RunOutput(transcript, made, {
         "origin": None if origin is None else running.without_secrets(origin),
         "branch": running_git.answer(place.repository.folder, "symbolic-ref", "--quiet", "--short", "HEAD"),
         "head_before": place.before.head,
@@ -125,7 +125,7 @@ def _drain(ledger: Ledger, place: Place) -> None:
         spool.drain(ledger.log, timeout_s=limits.HOOK_WAIT_S)
 
 
-def _events(place: Place, ended_us: int, found: Found) -> tuple[list[Any], list[Any], Any]:
+def _events(place: Place, ended_us: int, found: RunOutput) -> tuple[list[Any], list[Any], Any]:
     """Return what is recorded in any case, what claims the transcript, and what is recorded instead of that."""
     from rightful.runs.run_transcripts import Sought
 
@@ -143,7 +143,7 @@ def _events(place: Place, ended_us: int, found: Found) -> tuple[list[Any], list[
     return sure, claims, running_records.candidates(identity, ended_us, mine)
 
 
-def _fill(report: dict[str, Any], found: Found, taken: str | None) -> None:
+def _fill(report: dict[str, Any], found: RunOutput, taken: str | None) -> None:
     owned = found.transcript.owned if taken is None else None
     report["transcript"] = None if owned is None else {
         "uri": owned.uri, "evidence": owned.evidence, "session": owned.native,
@@ -200,15 +200,15 @@ def _clear(args: argparse.Namespace, place: Place, ended_us: int, report: dict[s
 
 
 def _import_of(args: argparse.Namespace, place: Place, path: str) -> str:
-    """Say which command imports what was said; binding a transcript reads nothing of it."""
+    """Return the command that imports the transcript; binding it does not read it."""
     import shlex
 
     words = ["rightful", *(["--ledger", args.ledger] if args.ledger else []), "import", str(place.harness), path]
     return f"its transcript is bound but not imported; import it with: {shlex.join(words)}"
 
 
-def _say_unbound(args: argparse.Namespace, place: Place, ended_us: int, report: dict[str, Any]) -> None:
-    """Say why no transcript was bound, where the tool that should have written one is known."""
+def _note_unbound(args: argparse.Namespace, place: Place, ended_us: int, report: dict[str, Any]) -> None:
+    """Print why no transcript was bound, if the agent tool is known."""
     del ended_us
     if not args.quiet and place.harness in running.TOOLS and report.get("transcript") is None and report.get("why"):
         terminal.note_stderr(f"no transcript was bound to {place.identity.session}: {report['why']}")

@@ -86,7 +86,7 @@ def begin(args: argparse.Namespace, ledger: Ledger, command: list[str], cwd: Pat
     return place
 
 
-class _Where(NamedTuple):
+class _WorkFolder(NamedTuple):
     """Where a run works: its folder, the repository around it, and its own work tree if it has one."""
 
     cwd: Path
@@ -106,7 +106,12 @@ def _prepared(
 
 
 def _placed(
-    args: argparse.Namespace, ledger: Path, identity: running.Identity, began_us: int, command: list[str], where: _Where
+    args: argparse.Namespace,
+    ledger: Path,
+    identity: running.Identity,
+    began_us: int,
+    command: list[str],
+    where: _WorkFolder,
 ) -> Place:
     harness = args.harness or running.tool_of(command)
     own = running.own_of(command, harness, ledger / running.RUNS / identity.mark)
@@ -129,25 +134,25 @@ def _placed(
     )  # fmt: skip
 
 
-def _where(args: argparse.Namespace, ledger: Path, identity: running.Identity, cwd: Path) -> _Where:
+def _where(args: argparse.Namespace, ledger: Path, identity: running.Identity, cwd: Path) -> _WorkFolder:
     """Return where the run works, having made its work tree if it was asked for."""
     try:
         repository = running_git.repository_of(cwd)
     except running_git.GitError as error:
         if args.worktree is None:
-            return _Where(cwd, None, None)
+            return _WorkFolder(cwd, None, None)
         raise UsageError(
             f"--worktree needs a git repository, but {cwd} is not in one ({error}); nothing was started. Change to a "
             f"repository, or omit --worktree."
         ) from None
     if args.worktree is None:
-        return _Where(cwd, repository, None)
+        return _WorkFolder(cwd, repository, None)
     path = Path(args.worktree).absolute() if args.worktree else ledger / running.WORKTREES / identity.mark
     tree = running_git.add_worktree(repository, path, identity.mark)
-    return _Where(tree.cwd, running_git.repository_of(tree.path), tree)
+    return _WorkFolder(tree.cwd, running_git.repository_of(tree.path), tree)
 
 
-def _remove(where: _Where) -> None:
+def _remove(where: _WorkFolder) -> None:
     if where.tree is not None and where.repository is not None:
         running_git.end_worktree(where.repository.main(), where.tree, keep=False)
 
@@ -216,7 +221,7 @@ def _undo(place: Place) -> None:
     with suppress(OSError):
         place.temp.rmdir()
     remove_empty(place)
-    _remove(_Where(place.cwd, place.repository, place.tree))
+    _remove(_WorkFolder(place.cwd, place.repository, place.tree))
 
 
 def remove_empty(place: Place) -> None:

@@ -180,7 +180,7 @@ class Settings:
             if half is None:
                 os.unlink(self._real)
             else:
-                settings_file.put(half, self._real)
+                settings_file.replace(half, self._real)
         return True
 
     def _let_go(self) -> None:
@@ -197,4 +197,4 @@ class Settings:
             number = 0 if newest is None else int(newest.removeprefix(self._real + BACKUP).removeprefix(".") or 1)
             self.kept = self._real + BACKUP + (f".{number + 1}" if number else "")
         with settings_file.prepared(self.kept, text.encode(), self._real) as half:
-            settings_file.put(half, self.kept)
+            settings_file.replace(half, self.kept)

@@ -56,7 +56,7 @@ def prepared(path: str, data: bytes, like: str) -> Iterator[str]:
     half = f"{path}{_OURS}{os.getpid()}.tmp"
     try:
         with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:
-            _give(file.fileno(), like)
+            _copy_owner(file.fileno(), like)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -66,7 +66,7 @@ def prepared(path: str, data: bytes, like: str) -> Iterator[str]:
             os.unlink(half)
 
 
-def put(half: str, path: str) -> None:
+def replace(half: str, path: str) -> None:
     """Rename a prepared file to its final name, durably."""
     os.replace(half, path)
     from pathlib import Path
@@ -85,28 +85,28 @@ def make_folder(path: str) -> None:
     make_folder(above)
     with contextlib.suppress(FileExistsError):
         os.mkdir(path)
-        _give_to(path, os.stat(above))
+        _set_owner(path, os.stat(above))
 
 
-def _give(fd: int, like: str) -> None:
+def _copy_owner(fd: int, like: str) -> None:
     try:
         found = os.stat(like)
     except FileNotFoundError:
-        _give_to(fd, os.stat(os.path.dirname(like)))
+        _set_owner(fd, os.stat(os.path.dirname(like)))
         return
     if found.st_uid != os.fstat(fd).st_uid and os.geteuid() != 0:
         raise StorageError(
             f"{like} belongs to another user; writing it would change its owner",
             "Nothing was changed. Run the command as that user.",
         )
-    _give_to(fd, found)
+    _set_owner(fd, found)
     if os.geteuid() != 0:
         with contextlib.suppress(OSError):  # a group that we are not in
             os.fchown(fd, -1, found.st_gid)
     os.fchmod(fd, stat.S_IMODE(found.st_mode))
 
 
-def _give_to(what: int | str, owner: os.stat_result) -> None:
+def _set_owner(what: int | str, owner: os.stat_result) -> None:
     """Set the owner of a new file, if we write for another user; only root can."""
     if os.geteuid() == 0:
         os.chown(what, owner.st_uid, owner.st_gid)

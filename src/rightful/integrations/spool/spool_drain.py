@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from rightful import content, limits
 from rightful.errors import DamagedRowError, InvalidEventError, StorageError
 from rightful.importers.sources.text_files import opened
-from rightful.integrations.spool.spool_files import EVENTS, INPUT, Drained, append, read, set_aside_file
+from rightful.integrations.spool.spool_files import EVENTS, INPUT, DrainResult, append, read, set_aside_file
 
 if TYPE_CHECKING:
     from rightful.integrations.spool.spool_files import Wire
@@ -68,7 +68,7 @@ class _Part(NamedTuple):
     whole: bool
 
 
-def drain(log: Log, paths: list[str], *, timeout_s: float, events: int) -> Drained:
+def drain(log: Log, paths: list[str], *, timeout_s: float, events: int) -> DrainResult:
     """Append the events of files, in their order, and remove the files.
 
     Args:
@@ -80,7 +80,7 @@ def drain(log: Log, paths: list[str], *, timeout_s: float, events: int) -> Drain
     Raises:
         StorageError: The ledger cannot be written. What was not written still waits.
     """
-    into = _Into(log, timeout_s)
+    into = _Drain(log, timeout_s)
     batch: list[_Part] = []
     taken = count = size = 0
     for part in _parts_of_all(paths):
@@ -92,10 +92,10 @@ def drain(log: Log, paths: list[str], *, timeout_s: float, events: int) -> Drain
         batch.append(part)
         count, size, taken = count + len(part.events), size + part.size, taken + len(part.events)
     into.append(batch)
-    return Drained(into.removed, tuple(into.aside))
+    return DrainResult(into.removed, tuple(into.aside))
 
 
-class _Into:
+class _Drain:
     """Appends parts, and settles what becomes of their files."""
 
     def __init__(self, log: Log, timeout_s: float) -> None:

@@ -50,7 +50,7 @@ _IN_VAIN_US = 60_000_000
 _AT_DIGITS = 16
 
 
-class Drained(NamedTuple):
+class DrainResult(NamedTuple):
     """What became of the files that waited.
 
     Attributes:
@@ -161,7 +161,7 @@ class Spool:
                     self._marks.append(f"{folder}/{WAITED}")
         return limits.HOOK_AGAIN_S if self._marks else limits.HOOK_WAIT_S
 
-    def waited(self, at_us: int) -> None:
+    def note_timeout(self, at_us: int) -> None:
         """Record that a call timed out after the full wait. Calls with a shorter wait do not record it."""
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError):
@@ -172,7 +172,7 @@ class Spool:
                     os.close(fd)
                 return
 
-    def arrived(self) -> None:
+    def note_success(self) -> None:
         """Record that the ledger can be written again, and remember its path."""
         self._places.remember()
         for mark in self._marks:
@@ -192,7 +192,7 @@ class Spool:
 
     def drain(
         self, log: Log, *, timeout_s: float, most: int | None = None, events: int = limits.SPOOL_COMMAND_EVENTS
-    ) -> Drained:
+    ) -> DrainResult:
         """Append what waits, the oldest first, and remove it. No file keeps its neighbours back.
 
         Args:
