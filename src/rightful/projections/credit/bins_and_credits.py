@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rightful.policies import Policy
-from rightful.projections.credit.effective_grades import Units
+from rightful.projections.credit.effective_grades import EffectiveGrades
 from rightful.projections.credit.inputs import (
     AMBIGUOUS,
     CONFLICTING,
@@ -75,7 +75,7 @@ class Pairs(NamedTuple):
     """Every exposure that a unit reaches.
 
     Attributes:
-        unit: Row of the units; ascending.
+        unit: Row of the effective grades; ascending.
         shown: Row of `CreditInputs.shown`.
         live: It counts: usable, and not after the grade.
         late: It came after the grade.
@@ -87,20 +87,22 @@ class Pairs(NamedTuple):
     late: Mask
 
 
-def pay(inputs: CreditInputs, units: Units, targets: Targets, sources: Sources | None) -> Settlement:
+def pay(
+    inputs: CreditInputs, effective_grades: EffectiveGrades, targets: Targets, sources: Sources | None
+) -> Settlement:
     """Return every unit's bin and every arm's credits.
 
     Args:
         inputs: The exposures and grades.
-        units: The grades to pay from.
+        effective_grades: The grades to pay from.
         targets: What they reach by the bound rule.
         sources: What they pay under the newest-file rule; None under the bound rule.
     """
-    reward, unmapped = _rewards(inputs, units)
-    every = _every(inputs, units, targets, sources)
-    none = np.zeros(len(units.grade), np.bool_)
-    contested = units.shared | _contested(inputs, units, every) if sources is None else none
-    bins = _bins(inputs, units, every, targets if sources is None else sources, unmapped, contested)
+    reward, unmapped = _rewards(inputs, effective_grades)
+    every = _every(inputs, effective_grades, targets, sources)
+    none = np.zeros(len(effective_grades.grade), np.bool_)
+    contested = effective_grades.shared | _contested(inputs, effective_grades, every) if sources is None else none
+    bins = _bins(inputs, effective_grades, every, targets if sources is None else sources, unmapped, contested)
     canonical, arms = canonical_arms(inputs.facts, inputs.policy)
     parts: list[Credits] = []
     late_arms, first_us = 0, np.full(len(bins), np.iinfo(np.int64).max)
@@ -111,29 +113,29 @@ def pay(inputs: CreditInputs, units: Units, targets: Targets, sources: Sources |
         late_arms += _late_arms(inputs, pairs, canonical)
         np.minimum.at(first_us, mine.unit, inputs.shown.at[mine.shown])
     owed = Credits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    weight, arm_reward, unexposed, paid_credits = _weigh(inputs, units, owed, reward, arms)
-    inside = _in_balance(inputs, units, paid_credits, arms)
+    weight, arm_reward, unexposed, paid_credits = _weigh(inputs, effective_grades, owed, reward, arms)
+    inside = _in_balance(inputs, effective_grades, paid_credits, arms)
     if inside.any():
         bins[inside] = IN_BALANCE
         owed = Credits(*(column[~inside[owed.unit]] for column in owed))
-        weight, arm_reward, unexposed, paid_credits = _weigh(inputs, units, owed, reward, arms)
+        weight, arm_reward, unexposed, paid_credits = _weigh(inputs, effective_grades, owed, reward, arms)
     nobody = np.full(len(bins), NO_BIN, np.int64)
     counters = {
         "late_exposures": late_arms,
-        "pending_sessions": _pending(inputs, units, targets),
+        "pending_sessions": _pending(inputs, effective_grades, targets),
         "crossover_arms": len(crossed(inputs, canonical)),
         "per_arm_unexposed": unexposed,
         "foreign_grades": 0 if sources is None else int(((bins == CREDITED) & (sources.kind == FOREIGN)).sum()),
     }
     return Settlement(
-        inputs.grades.row[units.grade],
+        inputs.grades.row[effective_grades.grade],
         bins,
-        units.run,
+        effective_grades.run,
         np.where(targets.high > targets.low, targets.run, NO_BIN),
         nobody if sources is None else sources.name,
         nobody if sources is None else np.where(bins == CREDITED, sources.kind, NO_BIN),
         reward,
-        units.slot,
+        effective_grades.slot,
         first_us,
         *paid_credits,
         weight,
@@ -143,17 +145,17 @@ def pay(inputs: CreditInputs, units: Units, targets: Targets, sources: Sources |
     )
 
 
-def _rewards(inputs: CreditInputs, units: Units) -> tuple[Floats, Mask]:
+def _rewards(inputs: CreditInputs, effective_grades: EffectiveGrades) -> tuple[Floats, Mask]:
     """Return each unit's reward, and where its outcome word has none."""
     worth = [inputs.policy.outcomes.get(word, float("nan")) for word in inputs.facts.outcomes.values]
     by_word = np.array([*worth, float("nan")])
-    given = inputs.grades.reward[units.grade]
-    reward = np.where(np.isnan(given), by_word[inputs.grades.outcome[units.grade]], given)
+    given = inputs.grades.reward[effective_grades.grade]
+    reward = np.where(np.isnan(given), by_word[inputs.grades.outcome[effective_grades.grade]], given)
     return reward, np.isnan(reward)
 
 
 def _every(
-    inputs: CreditInputs, units: Units, targets: Targets, sources: Sources | None
+    inputs: CreditInputs, effective_grades: EffectiveGrades, targets: Targets, sources: Sources | None
 ) -> Callable[[], Iterable[Pairs]]:
     """Return what goes through all pairs, some units at a time.
 
@@ -161,18 +163,23 @@ def _every(
     held at once.
     """
     low, high = (targets.low, targets.high) if sources is None else (sources.low, sources.high)
-    count = np.where(units.bin == NO_BIN, high - low, 0)
+    count = np.where(effective_grades.bin == NO_BIN, high - low, 0)
     part = np.cumsum(count) // PAIRS_AT_ONCE
     ends = np.append(np.flatnonzero(part[1:] != part[:-1]) + 1, len(count))
     slices = [slice(start, end) for start, end in pairwise([0, *ends.tolist()])]
     if len(slices) == 1:
-        once = _pairs(inputs, units, targets, sources, count, slices[0])
+        once = _pairs(inputs, effective_grades, targets, sources, count, slices[0])
         return lambda: (once,)
-    return lambda: (_pairs(inputs, units, targets, sources, count, part) for part in slices)
+    return lambda: (_pairs(inputs, effective_grades, targets, sources, count, part) for part in slices)
 
 
 def _pairs(
-    inputs: CreditInputs, units: Units, targets: Targets, sources: Sources | None, count: Ints, part: slice
+    inputs: CreditInputs,
+    effective_grades: EffectiveGrades,
+    targets: Targets,
+    sources: Sources | None,
+    count: Ints,
+    part: slice,
 ) -> Pairs:
     """Return the pairs of a slice of the units; `count` says how many each unit has."""
     low, size = (targets.low if sources is None else sources.low)[part], count[part]
@@ -180,7 +187,7 @@ def _pairs(
     place = np.arange(len(mine)) - np.repeat(np.cumsum(size) - size, size) + low[mine]
     shown = (targets.reach.order if sources is None else sources.order)[place]
     unit = mine + (part.start or 0)
-    return Pairs(unit, shown, *in_time(inputs, inputs.grades.at[units.grade][unit], shown))
+    return Pairs(unit, shown, *in_time(inputs, inputs.grades.at[effective_grades.grade][unit], shown))
 
 
 def in_time(inputs: CreditInputs, grade_at: Ints, shown: Ints) -> tuple[Mask, Mask]:
@@ -197,7 +204,7 @@ def in_time(inputs: CreditInputs, grade_at: Ints, shown: Ints) -> tuple[Mask, Ma
 
 def _bins(
     inputs: CreditInputs,
-    units: Units,
+    effective_grades: EffectiveGrades,
     every: Callable[[], Iterable[Pairs]],
     targets: Targets | Sources,
     unmapped: Mask,
@@ -207,38 +214,38 @@ def _bins(
 
     Opening balances come later: what they contain is decided by the arms that a unit pays.
     """
-    live, arms, late, erased = (np.zeros(len(units.grade), np.bool_) for _ in range(4))
+    live, arms, late, erased = (np.zeros(len(effective_grades.grade), np.bool_) for _ in range(4))
     for pairs in every():
         live[pairs.unit[pairs.live]] = True
         arms[pairs.unit[pairs.live & (inputs.shown.size[pairs.shown] > 0)]] = True
         late[pairs.unit[pairs.late]] = True
         erased[pairs.unit[inputs.shown.erased[pairs.shown]]] = True
     return np.select(
-        [units.bin != NO_BIN, unmapped, targets.bin != NO_BIN, contested, arms, live],
-        [units.bin, UNMAPPED, targets.bin, AMBIGUOUS, CREDITED, EMPTY],
+        [effective_grades.bin != NO_BIN, unmapped, targets.bin != NO_BIN, contested, arms, live],
+        [effective_grades.bin, UNMAPPED, targets.bin, AMBIGUOUS, CREDITED, EMPTY],
         np.where(late, LATE_ONLY, np.where(erased, ERASED_BIN, CONFLICTING)),
     )
 
 
-def _in_balance(inputs: CreditInputs, units: Units, owed: Credits, arms: list[str]) -> Mask:
+def _in_balance(inputs: CreditInputs, effective_grades: EffectiveGrades, owed: Credits, arms: list[str]) -> Mask:
     """Return which units an opening balance contains: it holds an arm that the unit pays, up to its time or later."""
-    inside = np.zeros(len(units.grade), np.bool_)
+    inside = np.zeros(len(effective_grades.grade), np.bool_)
     if inputs.balances and len(owed.unit):
         until = inputs.contained_until(arms)
-        inside[owed.unit[units.since[owed.unit] <= until[owed.arm]]] = True
+        inside[owed.unit[effective_grades.since[owed.unit] <= until[owed.arm]]] = True
     return inside
 
 
-def _contested(inputs: CreditInputs, units: Units, every: Callable[[], Iterable[Pairs]]) -> Mask:
+def _contested(inputs: CreditInputs, effective_grades: EffectiveGrades, every: Callable[[], Iterable[Pairs]]) -> Mask:
     """Return which units reach an exposure that the effective grade of another run reaches too."""
     size = len(inputs.shown.row)
     lowest, highest = np.full(size, np.iinfo(np.int64).max), np.full(size, -1, np.int64)
     for pairs in every():
-        shown, place = pairs.shown[pairs.live], units.place[pairs.unit[pairs.live]]
+        shown, place = pairs.shown[pairs.live], effective_grades.place[pairs.unit[pairs.live]]
         np.minimum.at(lowest, shown, place)
         np.maximum.at(highest, shown, place)
     shared = lowest < highest
-    contested = np.zeros(len(units.grade), np.bool_)
+    contested = np.zeros(len(effective_grades.grade), np.bool_)
     for pairs in every():
         contested[pairs.unit[pairs.live & shared[pairs.shown]]] = True
     return contested
@@ -280,15 +287,15 @@ def _credits(inputs: CreditInputs, pairs: Pairs, canonical: Ints) -> Credits:
 
 
 def _weigh(
-    inputs: CreditInputs, units: Units, owed: Credits, reward: Floats, arms: list[str]
+    inputs: CreditInputs, effective_grades: EffectiveGrades, owed: Credits, reward: Floats, arms: list[str]
 ) -> tuple[Floats, Floats, int, Credits]:
     """Return each credit's weight and reward, how many per-arm rewards named no exposed arm, and the credits left."""
     split = inputs.policy.credit in {"split", "salience_split"}
-    count = np.bincount(owed.unit, minlength=len(units.grade))
+    count = np.bincount(owed.unit, minlength=len(effective_grades.grade))
     weight = 1.0 / count[owed.unit] if split else np.ones(len(owed.unit))
     arm_reward = reward[owed.unit]
     unexposed = 0
-    aside = inputs.grades.aside[units.grade]
+    aside = inputs.grades.aside[effective_grades.grade]
     ends = np.cumsum(count)
     names = {arm: number for number, arm in enumerate(arms)}
     for unit in np.flatnonzero((aside >= 0) & (count > 0)).tolist():
@@ -328,12 +335,12 @@ def _late_arms(inputs: CreditInputs, pairs: Pairs, canonical: Ints) -> int:
     return int((~np.isin(keys[0], keys[1])).sum())
 
 
-def _pending(inputs: CreditInputs, units: Units, targets: Targets) -> int:
+def _pending(inputs: CreditInputs, effective_grades: EffectiveGrades, targets: Targets) -> int:
     """Return how many runs were shown arms and are reached by no effective grade."""
     listing = inputs.shown.usable & (inputs.shown.size > 0)
     waiting = np.zeros(len(inputs.runs.of), np.bool_)
     waiting[inputs.runs.of[inputs.shown.session[listing]]] = True
-    waiting[targets.run[units.bin == NO_BIN]] = False
+    waiting[targets.run[effective_grades.bin == NO_BIN]] = False
     return int(waiting.sum())
 
 

@@ -38,7 +38,7 @@ class Claims(NamedTuple):
     since: Ints
 
 
-class Units(NamedTuple):
+class EffectiveGrades(NamedTuple):
     """The grades that the policy pays from: one a run, or each event under `additive`.
 
     Attributes:
@@ -124,8 +124,8 @@ def places_of(inputs: CreditInputs, claims: Claims, reached: Mask) -> Ints:
     return np.where(claims.bin == ERASED_BIN, alone, place)
 
 
-def units_of(inputs: CreditInputs, claims: Claims, place: Ints) -> tuple[Units, Ints]:
-    """Return the units, and which claim each of them is.
+def find_effective_grades(inputs: CreditInputs, claims: Claims, place: Ints) -> tuple[EffectiveGrades, Ints]:
+    """Return the effective grades, and the claim of each.
 
     Of the graders of one place the one that the policy ranks first counts, unless it took its grade back;
     two of one rank conflict, and a grader in conflict blocks those of lower rank.
@@ -133,7 +133,7 @@ def units_of(inputs: CreditInputs, claims: Claims, place: Ints) -> tuple[Units, 
     shared = np.zeros(len(place), np.bool_)
     everyone = np.arange(len(place))
     if inputs.policy.revision == "additive":
-        return Units(claims.grade, claims.run, claims.bin, claims.slot, claims.since, place, shared), everyone
+        return EffectiveGrades(claims.grade, claims.run, claims.bin, claims.slot, claims.since, place, shared), everyone
     places, at = np.unique(place, return_inverse=True)
     bins, kept, slot, since = claims.bin, everyone, claims.slot, claims.since
     if len(places) < len(place):
@@ -142,7 +142,7 @@ def units_of(inputs: CreditInputs, claims: Claims, place: Ints) -> tuple[Units, 
     grade, run, bins, slot, since, place = (
         column[kept] for column in (claims.grade, claims.run, bins, slot % _BEHIND, since, place)
     )
-    return Units(grade, run, bins, slot, since, place, shared[kept]), kept
+    return EffectiveGrades(grade, run, bins, slot, since, place, shared[kept]), kept
 
 
 def _ranked(inputs: CreditInputs, claims: Claims, at: Ints, places: int) -> tuple[Ints, Ints, Mask]:

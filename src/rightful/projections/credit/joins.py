@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rightful.projections.credit.effective_grades import Units
+from rightful.projections.credit.effective_grades import EffectiveGrades
 from rightful.projections.credit.inputs import AMBIGUOUS, NO_BIN, UNMATCHED, CreditInputs, Shown
 from rightful.projections.facts.columns import Ints, Mask
 
@@ -132,7 +132,7 @@ def _resolve_aliases(inputs: CreditInputs, wanted: Ints, targets: Targets) -> No
                 targets.run[unit] = inputs.runs.of[inputs.shown.session[found]]
 
 
-def newest_sources(inputs: CreditInputs, units: Units, targets: Targets) -> Sources:
+def newest_sources(inputs: CreditInputs, effective_grades: EffectiveGrades, targets: Targets) -> Sources:
     """Return whose exposures each unit pays if the newest session with exposures is taken.
 
     The historical updater picked the newest file that listed anything. Replayed as of the
@@ -142,7 +142,7 @@ def newest_sources(inputs: CreditInputs, units: Units, targets: Targets) -> Sour
     it fits; its time counts for the arms that no exposure of that session gives a time for.
     """
     shown = inputs.shown
-    at = inputs.grades.at[units.grade]
+    at = inputs.grades.at[effective_grades.grade]
     rows = _timeline(inputs)
     times = shown.at[rows]
     last = np.searchsorted(times, at, "right") - 1
@@ -155,7 +155,9 @@ def newest_sources(inputs: CreditInputs, units: Units, targets: Targets) -> Sour
     low, high = (np.searchsorted(shown.session[order], name, side) for side in ("left", "right"))
     none = bins != NO_BIN
     high = np.where(none, low, high)
-    return Sources(order, low, high, np.where(none, NO_BIN, name), bins, _kinds(inputs, units, targets, name))
+    return Sources(
+        order, low, high, np.where(none, NO_BIN, name), bins, _kinds(inputs, effective_grades, targets, name)
+    )
 
 
 def _timeline(inputs: CreditInputs) -> Ints:
@@ -179,7 +181,7 @@ def _tied(shown: Shown, rows: Ints, times: Ints) -> Mask:
     return tied
 
 
-def _kinds(inputs: CreditInputs, units: Units, targets: Targets, source: Ints) -> Ints:
+def _kinds(inputs: CreditInputs, effective_grades: EffectiveGrades, targets: Targets, source: Ints) -> Ints:
     """Return the kind of each source: own run, another run, or unverifiable.
 
     A session of a namespace to which the graded run has no link may be the same run under
@@ -187,18 +189,18 @@ def _kinds(inputs: CreditInputs, units: Units, targets: Targets, source: Ints) -
     """
     paid = np.maximum(source, 0)
     run = inputs.runs.of[paid].astype(np.int64)
-    own = (run == units.run) | (run == targets.run)
-    checkable = is_distinguishable(inputs, units, targets, inputs.facts.names.spaces()[paid])
+    own = (run == effective_grades.run) | (run == targets.run)
+    checkable = is_distinguishable(inputs, effective_grades, targets, inputs.facts.names.spaces()[paid])
     kind = np.where(own, OWN, np.where(checkable, FOREIGN, UNVERIFIABLE))
     return np.where(source < 0, NO_BIN, kind)
 
 
-def is_distinguishable(inputs: CreditInputs, units: Units, targets: Targets, space: Ints) -> Mask:
+def is_distinguishable(inputs: CreditInputs, effective_grades: EffectiveGrades, targets: Targets, space: Ints) -> Mask:
     """Return whether a session of a namespace that is not of each unit's run is surely another run.
 
     Args:
         inputs: The exposures and grades.
-        units: The grades to pay from.
+        effective_grades: The grades to pay from.
         targets: What they reach by the bound rule.
         space: The namespace of the session, for each unit.
     """
@@ -209,6 +211,6 @@ def is_distinguishable(inputs: CreditInputs, units: Units, targets: Targets, spa
         is_known[number] = facts.names.is_known(number, inputs.through)
     known = np.flatnonzero(is_known)
     spaces = np.unique(inputs.runs.of[known].astype(np.int64) << 32 | of[known])
-    shared = np.isin(units.run << 32 | space, spaces) | np.isin(targets.run << 32 | space, spaces)
+    shared = np.isin(effective_grades.run << 32 | space, spaces) | np.isin(targets.run << 32 | space, spaces)
     checkable: Mask = shared & ~targets.unclear
     return checkable

@@ -17,7 +17,13 @@ import numpy as np
 from rightful.policies import ArmDecay, Policy, SessionDecay
 from rightful.projections.arithmetic.sums import Sums, sums_of
 from rightful.projections.credit.bins_and_credits import Settlement, pay
-from rightful.projections.credit.effective_grades import Claims, Units, claims_of, places_of, units_of
+from rightful.projections.credit.effective_grades import (
+    Claims,
+    EffectiveGrades,
+    claims_of,
+    find_effective_grades,
+    places_of,
+)
 from rightful.projections.credit.inputs import BINS, NO_BIN, CreditInputs, credit_inputs
 from rightful.projections.credit.joins import Sources, Targets, bound_targets, newest_sources
 from rightful.projections.credit.runs import Runs, quarantined, runs_of
@@ -35,7 +41,7 @@ class Settled(NamedTuple):
         inputs: The exposures and grades that were looked at.
         claims: The grade in force of every stream.
         place: Where each claim is placed: equal for all that speak of one run.
-        units: The claims that the policy pays from.
+        effective_grades: The claims that the policy pays from.
         targets: What each of them reaches by the bound rule.
         sources: What each of them pays by the newest-file rule; None under the bound rule.
         settlement: What the policy made of them.
@@ -44,7 +50,7 @@ class Settled(NamedTuple):
     inputs: CreditInputs
     claims: Claims
     place: Ints
-    units: Units
+    effective_grades: EffectiveGrades
     targets: Targets
     sources: Sources | None
     settlement: Settlement
@@ -74,10 +80,12 @@ def settled(
     claims = claims_of(inputs)
     every = bound_targets(inputs, claims.grade)
     place = places_of(inputs, claims, every.bin == NO_BIN)
-    units, kept = units_of(inputs, claims, place)
+    effective_grades, kept = find_effective_grades(inputs, claims, place)
     targets = every.of(kept)
-    sources = None if policy.join == "bound" else newest_sources(inputs, units, targets)
-    return Settled(inputs, claims, place, units, targets, sources, pay(inputs, units, targets, sources))
+    sources = None if policy.join == "bound" else newest_sources(inputs, effective_grades, targets)
+    return Settled(
+        inputs, claims, place, effective_grades, targets, sources, pay(inputs, effective_grades, targets, sources)
+    )
 
 
 def adds_up(policy: Policy) -> bool:

@@ -29,7 +29,7 @@ def first_uses(made: Settled) -> dict[Key, Use]:
     keys, slot = slots(made.inputs.facts, settlement, [])
     unit = np.repeat(settlement.credit_unit, 2)
     arm = np.repeat(settlement.credit_arm, 2)
-    at_us = made.units.since[unit]
+    at_us = made.effective_grades.since[unit]
     earliest = np.full(len(keys), np.iinfo(np.int64).max)
     counts = slot >= 0
     np.minimum.at(earliest, slot[counts], at_us[counts])

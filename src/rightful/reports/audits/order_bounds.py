@@ -197,7 +197,7 @@ def _lost(inputs: CreditInputs, settlement: Settlement, by_file: Ints) -> Ints:
 
 def _grade_times(inputs: CreditInputs, found: Settled) -> tuple[Ints, Ints]:
     """Return the earliest and the latest time of each unit's grade."""
-    rows = found.units.grade
+    rows = found.effective_grades.grade
     at, by_file = inputs.grades.at[rows], inputs.grades.file_time[rows]
     low = np.where(by_file, np.minimum(_starts(inputs)[inputs.grades.name[rows]], at), at)
     return low, np.where((at % _SECOND_US == 0) & ~by_file, at + _SECOND_US - 1, at)
@@ -213,16 +213,18 @@ def _latest_before(writes: _Writes, grade: Ints) -> Ints:
 
 def _candidates(found: Settled, writes: _Writes, before: Ints, grade: Ints) -> tuple[Mask, Mask, Mask]:
     """Return, for each unit, whether its own run can be the newest, another run, or a run whose identity is unknown."""
-    inputs, units, targets = found.inputs, found.units, found.targets
+    inputs, effective_grades, targets = found.inputs, found.effective_grades, found.targets
     runs = inputs.runs.of[writes.session].astype(np.int64)
     space = inputs.facts.names.spaces()[writes.session]
     own, foreign, unclear = (np.zeros(len(grade), np.bool_) for _ in range(3))
     for number in np.unique(space).tolist():
         mine = space == number
         within = _Within(writes.low[mine], writes.high[mine], runs[mine], before, grade)
-        of_own = within.of_run(units.run) + np.where(targets.run == units.run, 0, within.of_run(targets.run))
+        of_own = within.of_run(effective_grades.run) + np.where(
+            targets.run == effective_grades.run, 0, within.of_run(targets.run)
+        )
         others = within.all() > of_own
-        checkable = is_distinguishable(inputs, units, targets, np.full(len(grade), number, np.int64))
+        checkable = is_distinguishable(inputs, effective_grades, targets, np.full(len(grade), number, np.int64))
         own |= of_own > 0
         foreign |= others & checkable
         unclear |= others & ~checkable

@@ -94,7 +94,7 @@ def target_name(case: Case, unit: int) -> int:
 
 
 def _unmatched(case: Case, unit: int) -> str:
-    grade_at = time_text(int(case.inputs.grades.at[case.units.grade[unit]]))
+    grade_at = time_text(int(case.inputs.grades.at[case.effective_grades.grade[unit]]))
     if case.sources is not None:
         return f"No session had been shown an arm by {grade_at}, so there is no newest one to pay."
     number = target_name(case, unit)
@@ -121,7 +121,7 @@ def _empty(case: Case, unit: int) -> str:
 
 def _ambiguous(case: Case, unit: int) -> str:
     if case.sources is not None:
-        at = time_text(int(case.inputs.grades.at[case.units.grade[unit]]))
+        at = time_text(int(case.inputs.grades.at[case.effective_grades.grade[unit]]))
         return (
             f"Two sessions share the newest exposure time at or before {at}, so it is not known which the updater read."
         )
@@ -135,12 +135,12 @@ def _ambiguous(case: Case, unit: int) -> str:
         fits = [case.distinct_name(name) for name in case.facts.names.fitting(number, case.through)]
         exactly = f"No exposure fits {case.text(number)} exactly"
         return f"{exactly}, and more than one name fits as a sanitised form: {listed(fits)}."
-    return _shared(case, unit) if case.units.shared[unit] else _contested(case, unit)
+    return _shared(case, unit) if case.effective_grades.shared[unit] else _contested(case, unit)
 
 
 def sharers_of(case: Case, unit: int) -> list[int]:
     """Return the other units by which the grader of a unit grades the same run."""
-    others = np.flatnonzero(case.units.place == case.units.place[unit])
+    others = np.flatnonzero(case.effective_grades.place == case.effective_grades.place[unit])
     return [other for other in others.tolist() if other != unit]
 
 
@@ -184,11 +184,11 @@ def _unambiguous_name(case: Case, number: int, other: int) -> str:
 def rivals_of(case: Case, unit: int) -> Iterator[tuple[int, int]]:
     """Yield (row of `CreditInputs.shown`, unit) of other runs' grades that reach an exposure that counts for a unit."""
     reached = case.reached(unit)
-    own = int(case.units.place[unit])
+    own = int(case.effective_grades.place[unit])
     seen: set[int] = set()
     for shown in reached[case.timing(unit, reached)[0]].tolist():
         units = case.reaching(shown)
-        units = units[(case.units.bin[units] == NO_BIN) & (case.units.place[units] != own)]
+        units = units[(case.effective_grades.bin[units] == NO_BIN) & (case.effective_grades.place[units] != own)]
         for other in units[case.counts_for(units, shown)[0]].tolist():
             if other not in seen:
                 seen.add(other)
@@ -226,10 +226,10 @@ class Clash(NamedTuple):
 
 def clash_of(case: Case, unit: int) -> Clash:
     """Return what a conflicting unit conflicts with."""
-    at, grades = int(case.units.grade[unit]), case.inputs.grades
+    at, grades = int(case.effective_grades.grade[unit]), case.inputs.grades
     if grades.conflicting[at]:
         return Clash("id", [int(grades.pos[at])])
-    if case.units.bin[unit] == NO_BIN:
+    if case.effective_grades.bin[unit] == NO_BIN:
         shown = case.reached(unit)
         return Clash("exposures", case.inputs.shown.pos[shown[~case.inputs.shown.erased[shown]]].tolist())
     other = rival_of(case, unit)
@@ -275,7 +275,7 @@ def _why_conflicting(case: Case, unit: int) -> str:
 def _why_ambiguous(case: Case, unit: int) -> str:
     if case.sources is not None:
         return "two sessions share the newest exposure time"
-    if case.units.shared[unit]:
+    if case.effective_grades.shared[unit]:
         return "its grader also graded the same run under another name"
     if not case.targets.unclear[unit]:
         return "the grade of another session reaches the same exposure"
@@ -286,8 +286,8 @@ def _why_ambiguous(case: Case, unit: int) -> str:
 
 def rival_of(case: Case, unit: int) -> int:
     """Return the grade that a conflicting unit conflicts with, as a row of `CreditInputs.grades`."""
-    grades, at = case.inputs.grades, int(case.units.grade[unit])
-    run = int(case.units.run[unit])
+    grades, at = case.inputs.grades, int(case.effective_grades.grade[unit])
+    run = int(case.effective_grades.run[unit])
     stream = case.stream(run, int(grades.grader[at]))
     same = [int(grade) for grade in stream if grade != at and grades.seq[grade] == grades.seq[at]]
     for grade in same:
@@ -312,8 +312,8 @@ def _aside(case: Case, at: int) -> object:
 
 
 def _retracted(case: Case, unit: int) -> str:
-    at = int(case.units.grade[unit])
-    stream = case.stream(int(case.units.run[unit]), int(case.inputs.grades.grader[at]))
+    at = int(case.effective_grades.grade[unit])
+    stream = case.stream(int(case.effective_grades.run[unit]), int(case.inputs.grades.grader[at]))
     before = [int(case.inputs.grades.row[grade]) for grade in stream if case.inputs.grades.kind[grade] != RETRACTION]
     grade = case.grade_label(before[-1]) if before else "The grade"
     return f"{grade} was retracted by {case.grade_label(int(case.inputs.grades.row[at]))}."
@@ -322,7 +322,7 @@ def _retracted(case: Case, unit: int) -> str:
 def _late_only(case: Case, unit: int) -> str:
     reached = case.reached(unit)
     late = reached[case.timing(unit, reached)[1]]
-    grade_at = int(case.inputs.grades.at[case.units.grade[unit]])
+    grade_at = int(case.inputs.grades.at[case.effective_grades.grade[unit]])
     first = int(case.inputs.shown.late_from[late].min())
     skew = f" (allowing for skew_s {case.policy.skew_s:g})" if case.policy.skew_s else ""
     return (
@@ -332,13 +332,16 @@ def _late_only(case: Case, unit: int) -> str:
 
 
 def _unmapped(case: Case, unit: int) -> str:
-    word = case.facts.outcomes.values[int(case.inputs.grades.outcome[case.units.grade[unit]])]
+    word = case.facts.outcomes.values[int(case.inputs.grades.outcome[case.effective_grades.grade[unit]])]
     words = listed(list(case.policy.outcomes))
     return f"It has no reward, only the outcome {word!r}, and the policy does not map that word: only {words}."
 
 
 def _in_balance(case: Case, unit: int) -> str:
-    at_us, since_us = int(case.inputs.grades.at[case.units.grade[unit]]), int(case.units.since[unit])
+    at_us, since_us = (
+        int(case.inputs.grades.at[case.effective_grades.grade[unit]]),
+        int(case.effective_grades.since[unit]),
+    )
     arms = case.payable(unit)
     containing = [balance for balance in case.inputs.balances if since_us <= balance.through_us]
     found = max(containing, key=lambda balance: (len(arms & balance_arms(balance, case.policy)), balance.through_us))
@@ -360,7 +363,7 @@ def _in_balance(case: Case, unit: int) -> str:
 
 def outside_balance(case: Case, unit: int) -> list[str]:
     """Return the arms that an in-balance unit would pay and that no balance of its time holds; sorted."""
-    since_us = int(case.units.since[unit])
+    since_us = int(case.effective_grades.since[unit])
     held: set[str] = set()
     for balance in case.inputs.balances:
         if since_us <= balance.through_us:
@@ -369,7 +372,7 @@ def outside_balance(case: Case, unit: int) -> list[str]:
 
 
 def _erased(case: Case, unit: int) -> str:
-    if case.inputs.grades.kind[case.units.grade[unit]] == ERASED:
+    if case.inputs.grades.kind[case.effective_grades.grade[unit]] == ERASED:
         return "Its content was erased, so its rubric and its reward are unknown."
     shown = case.reached(unit)
     erased = _exposures(case, shown[case.inputs.shown.erased[shown]])

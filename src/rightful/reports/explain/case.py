@@ -42,7 +42,9 @@ class Case:
         self.facts, self.policy, self.through, self.names = facts, policy, through, names
         self.tried_rows = 0
         found = settled(facts, policy, through, names)
-        self.inputs, self.claims, self.placed, self.units, self.targets, self.sources, self.settlement = found
+        self.inputs, self.claims, self.placed, self.effective_grades, self.targets, self.sources, self.settlement = (
+            found
+        )
         self.unit_of: dict[int, int] = {row: unit for unit, row in enumerate(self.settlement.unit_grade.tolist())}
         ranges = self.targets if self.sources is None else self.sources
         self.low, self.high = ranges.low, ranges.high
@@ -57,7 +59,7 @@ class Case:
         """Return the claims at the place of a claim that its own competes with, by rank; units first."""
         grade, rank = self.claims.grade, self.inputs.grades.rank
         found = np.flatnonzero((self.placed == self.placed[claim]) & (self.claims.bin != RETRACTED))
-        units = set(self.units.grade.tolist())
+        units = set(self.effective_grades.grade.tolist())
         others = [other for other in found.tolist() if other != claim]
         return sorted(others, key=lambda other: (rank[grade[other]], int(grade[other]) not in units))
 
@@ -139,7 +141,7 @@ class Case:
 
     def timing(self, unit: int, shown: Ints) -> tuple[Mask, Mask]:
         """Return which exposures count for a unit, and which came after it."""
-        at = np.full(len(shown), self.inputs.grades.at[self.units.grade[unit]])
+        at = np.full(len(shown), self.inputs.grades.at[self.effective_grades.grade[unit]])
         return in_time(self.inputs, at, shown)
 
     def reaching(self, shown: int) -> Ints:
@@ -151,12 +153,14 @@ class Case:
         low, high = np.searchsorted(starts, begin, "left"), np.searchsorted(starts, place, "right")
         found = by_start[low:high]
         found = found[self.high[found] > place]
-        ordered: Ints = found[np.argsort(self.inputs.grades.pos[self.units.grade[found]], kind="stable")]
+        ordered: Ints = found[np.argsort(self.inputs.grades.pos[self.effective_grades.grade[found]], kind="stable")]
         return ordered
 
     def counts_for(self, units: Ints, shown: int) -> tuple[Mask, Mask]:
         """Return for which units an exposure counts, and for which it came too late."""
-        return in_time(self.inputs, self.inputs.grades.at[self.units.grade[units]], np.full(len(units), shown))
+        return in_time(
+            self.inputs, self.inputs.grades.at[self.effective_grades.grade[units]], np.full(len(units), shown)
+        )
 
     def arms_of(self, row: int) -> list[str]:
         """Return the arms that a row of `facts.shown` lists, in order."""

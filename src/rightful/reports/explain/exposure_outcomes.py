@@ -112,7 +112,7 @@ def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
 def _runs_of(case: Case, units: Ints) -> list[str]:
     """Return the runs whose effective grades could pay, each with the first of them."""
     found: dict[int, str] = {}
-    for unit in units[case.units.bin[units] == NO_BIN].tolist():
+    for unit in units[case.effective_grades.bin[units] == NO_BIN].tolist():
         run = int(case.settlement.unit_run[unit])
         found.setdefault(run, f"{case.grade_label(int(case.settlement.unit_grade[unit]))} of {case.distinct_name(run)}")
     return list(found.values())
@@ -138,7 +138,7 @@ def _shown_before(case: Case, unit: int, shown: int) -> tuple[int, Ints] | None:
 
 def _late(case: Case, shown: int, units: Ints) -> Fate:
     """An exposure that came after every grade that reaches it; the last of them is the nearest."""
-    grade_at = case.inputs.grades.at[case.units.grade[units]]
+    grade_at = case.inputs.grades.at[case.effective_grades.grade[units]]
     unit = int(units[int(np.argmax(grade_at))])
     by = int(case.settlement.unit_grade[unit])
     after = span(int(case.inputs.shown.late_from[shown] - grade_at.max()))
@@ -191,7 +191,7 @@ def _of_alias(case: Case, name: int, session: int) -> Fate | None:
 def _waiting(case: Case, session: int) -> Fate:
     """An exposure of a clear run that no grade reaches."""
     run = int(case.inputs.runs.of[session])
-    mine = np.flatnonzero(case.units.run == run)
+    mine = np.flatnonzero(case.effective_grades.run == run)
     for unit in mine.tolist():
         row = int(case.settlement.unit_grade[unit])
         target = int(case.facts.grades["target"][row])

@@ -180,17 +180,21 @@ def _of_the_fitting(case: Case, row: int, fitting: list[int]) -> Remedy:
 
 def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
     """Two runs reach one exposure: they are one run, or one of the grades is wrong."""
-    if case.units.shared[unit]:
+    if case.effective_grades.shared[unit]:
         rows = [int(case.settlement.unit_grade[other]) for other in sharers_of(case, unit)]
         events = [event for other in rows for event in _retraction(case, other, "").events]
         return [Remedy("If this grade is right, its grader must retract its other grade of the run.", events)]
     others = list(rivals_of(case, unit))
     shown, rival = others[0]
     found = []
-    own_run, other_run = int(case.units.run[unit]), int(case.units.run[rival])
-    ranks = case.inputs.grades.rank[case.units.grade[np.array([unit, rival])]]
+    own_run, other_run = int(case.effective_grades.run[unit]), int(case.effective_grades.run[rival])
+    ranks = case.inputs.grades.rank[case.effective_grades.grade[np.array([unit, rival])]]
     two_names = case.text(own_run) != case.text(other_run)  # one may be the other, read from a sanitised form
-    if two_names and ranks[0] < ranks[1] and len({int(case.units.run[rival_unit]) for _, rival_unit in others}) == 1:
+    if (
+        two_names
+        and ranks[0] < ranks[1]
+        and len({int(case.effective_grades.run[rival_unit]) for _, rival_unit in others}) == 1
+    ):
         exposed = int(case.inputs.runs.of[case.inputs.shown.session[shown]])
         owner, native = (other_run, own_run) if exposed == own_run else (own_run, other_run)
         link = link_event("session.linked", case.text(owner), case.text(native), int(case.facts.grades["at"][row]))
