@@ -6,7 +6,7 @@ import pytest
 from tests import english
 
 MOST: dict[str, int] = {
-    "docs docs": 22,
+    "docs docs": 4,
     "encoding comment": 10,
     "encoding name": 5,
     "events comment": 15,
