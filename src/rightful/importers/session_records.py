@@ -141,7 +141,7 @@ class SessionRecords:
     NAME = "session-records"
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Say whether an object is a session record."""
+        """Return whether an object is a session record."""
         return "session_id" in value and not _MARKS.isdisjoint(value) and _OTHERS.isdisjoint(value)
 
     def reader(self, origin: Origin) -> SessionRecordsReader:
@@ -384,7 +384,7 @@ def started_text(row: Mapping[str, Any]) -> str:
 
 
 def _is_time(text: str) -> bool:
-    """Say whether a text is a time of any year: what makes a name unique need not be one that an event may have."""
+    """Return whether a text is a time of any year: what makes a name unique need not be one that an event may have."""
     try:
         datetime.fromisoformat(text)
     except ValueError:

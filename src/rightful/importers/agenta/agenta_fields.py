@@ -1,4 +1,4 @@
-"""What a record of Agenta says, in the fields of our events."""
+"""Convert a record of Agenta into the fields of an event."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _SOURCES = frozenset({None, "user", "agent"})
 
 
 class RecordFields(NamedTuple):
-    """What a record says.
+    """A record as event fields.
 
     Attributes:
-        fields: The event's type and what stands in its body.
+        fields: The event's type and the fields of its body.
         logical_id: The id of the call or the interaction, if it has one.
-        own_id: The field that takes the event's id, where the record has no logical id.
-        notes: What is worth knowing of it.
+        own_id: The field that gets the event's id, if the record has no logical id.
+        notes: Notes on the record.
     """
 
     fields: Fields
@@ -57,17 +57,17 @@ class _Error(msgspec.Struct):
 def fields_of(
     kind: str, attributes: Attributes, source: str | None, *, turn: str | None, span: str | None
 ) -> RecordFields:
-    """Return what a record says.
+    """Return a record as event fields.
 
     Args:
         kind: Its type.
         attributes: The event as the runner sent it.
-        source: Who it comes from, in the record's word.
+        source: The record's own name of its source.
         turn: Its turn; without one a `done` ends nothing.
         span: The span of its turn.
 
     Raises:
-        InvalidEventError: It has not the form of its type.
+        InvalidEventError: It does not have the form of its type.
     """
     try:
         said = _MAKERS.get(kind, _other)(kind, attributes) if kind != "done" or turn else _other(kind, attributes)
@@ -173,7 +173,7 @@ _MAKERS: dict[str, Callable[[str, Attributes], RecordFields]] = {
 
 
 def _named(fields: Fields, name: str, logical: str | None) -> RecordFields:
-    """Return a record that is known by the id of a call or an interaction."""
+    """Return a record that is identified by a call or an interaction."""
     if logical:
         return RecordFields(fields | {name: logical}, logical)
     return RecordFields(
@@ -182,7 +182,7 @@ def _named(fields: Fields, name: str, logical: str | None) -> RecordFields:
 
 
 def _rest(attributes: Attributes, *taken: str) -> Fields:
-    """Return what has no field of ours, as `extra`."""
+    """Return the attributes without an event field, as `extra`."""
     rest = {name: value for name, value in attributes.items() if name != "type" and name not in taken}
     return {"extra": rest}
 

@@ -9,25 +9,24 @@ An answer of its query endpoint (`{"count", "records"}`) and exported rows are r
 | `tool_call`, `tool_result` | `tool_call.snapshotted`, `tool_result.snapshotted`; never `complete`, for they grow |
 | `interaction_request`, `interaction_response` | `interaction.requested`, `interaction.answered` |
 | `done` | `turn.ended`; its index counts the turn |
-| `data` | `data.recorded` with its name; a transient one is passed over, as its store does |
+| `data` | `data.recorded` with its name; a transient one is skipped, as in Agenta's store |
 | any other | `data.recorded` named by the type |
 
-What a result says stands in `output`, else in `data`; where it has both, `data` is in `extra`. What
-has no field of ours is in `extra` too. A store that cut a record says so in `extra.truncated`.
-Arguments stay as they came, since text that is still growing is no JSON yet.
+The output of a result is in `output`, else in `data`; if it has both, `data` is in `extra`, as are all attributes
+without an event field. A record that the store truncated has `extra.truncated`. Arguments stay unchanged, since text
+that is still growing is not valid JSON yet.
 
-**Ids.** `record_id` is the event's id. The runner derives it for calls, results and interactions
-only, from session, logical id, type and turn (before: without the turn). For all others its API
-draws one anew at each delivery, so in rows of the store it names no fact. There, and where none was
-sent, the id comes from session, turn, index, type and content, so that a retry is a duplicate. Without
-turn and index nothing is collapsed: the same content once more in a file is another event.
+**Ids.** `record_id` is the event's id. The runner derives it only for calls, results and interactions, from session,
+logical id, type and turn (earlier: without the turn). For all others its API generates a random one at each delivery,
+so in rows of the store it does not identify a fact. For these, and for records without one, the id is derived from
+session, turn, index, type and content, so that a retry is a duplicate. Without turn and index nothing is merged: the
+same content again in a file is another event.
 
-**Time** is that of the last delivery, since each retry stamps anew; it is no part of the content.
-The OpenTelemetry span is that of the turn, and stands in `extra` of its end only.
+**Time** is that of the last delivery, since each retry has a new time; it is not part of the content.
+The OpenTelemetry span belongs to the turn, and is only in `extra` of its end.
 
-**Completeness.** Each delivery has an index of its own. The ledger stores no repeat, so a repeat
-under another index leaves a `data.recorded` named `repeated` at its place. Of rows of the store the
-reader says that they come from one that overwrites.
+**Completeness.** Each delivery has its own index. The ledger stores no repeat, so a repeat under another index leaves
+a `data.recorded` named `repeated` in its place. For rows of the store the reader records that their store overwrites.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from rightful.log.rows import Receipt
 
 PRODUCER = "agenta"
-"""The producer of what a record says."""
+"""The producer of the events."""
 
 NAMESPACE = "agenta"
 """The namespace of its sessions."""
@@ -65,8 +64,8 @@ RECORDS = uuid.uuid5(uuid.uuid5(uuid.NAMESPACE_DNS, "agenta"), "records")
 NAMED = frozenset({"tool_call", "tool_result", "interaction_request", "interaction_response"})
 """The types whose id the runner derives."""
 
-_ROW = frozenset({"created_at", "project_id"})  # what the store adds to a body
-_DRAWN = 4  # the version of a UUID that was drawn, not derived
+_ROW = frozenset({"created_at", "project_id"})  # fields that the store adds to a body
+_DRAWN = 4  # the version of a random UUID
 _MANY = 2e10  # a number of seconds beyond which it is one of milliseconds, as pydantic reads it
 
 
@@ -96,7 +95,7 @@ def record_id(session_id: str, key: str, record_type: str, turn_id: str | None) 
 
 
 def legacy_record_id(session_id: str, key: str, record_type: str) -> str:
-    """Return the id that runners derived before the turn was a part of it."""
+    """Return the id in its older form, without the turn."""
     return str(uuid.uuid5(RECORDS, f"{session_id}:{key}:{record_type}"))
 
 
@@ -111,7 +110,7 @@ class Agenta:
     ANSWERS = True
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Say whether an object is a record, or an answer of records."""
+        """Return whether an object is a record, or an answer of records."""
         records = value.get("records")
         if isinstance(records, list) and "count" in value:
             return not records or (isinstance(records[0], dict) and _is_record(records[0]))
@@ -130,7 +129,7 @@ class AgentaReader(Reader):
     """Reads one file.
 
     Args:
-        origin: The file; its time stands for that of a record before which none has one.
+        origin: The file; its time is used for records before the first one with a time.
     """
 
     def __init__(self, origin: Origin) -> None:
@@ -142,7 +141,7 @@ class AgentaReader(Reader):
         self._told_of_loose = False
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield the event of each record; of a bad one what is wrong with it."""
+        """Yield the event of each record, or its problem."""
         records = found.value.get("records")
         if not isinstance(records, list) or "session_id" in found.value:
             yield from self._record(found.value, found.line, is_row=not _ROW.isdisjoint(found.value))
@@ -198,7 +197,7 @@ class AgentaReader(Reader):
             yield "records without an id, a turn or an index cannot be distinguished from retries; all were stored"
 
     def _id(self, record: _Record, kind: str, said: Mapping[str, Any], *, is_row: bool) -> str:
-        """Return the event's id: the record's own, or one that its next delivery has too."""
+        """Return the event's id: the record's own, or one that a retry also gets."""
         given = None if record.record_id is None else _given(record.record_id)
         turn, index = record.turn_id or None, record.record_index
         is_placed = turn is not None and index is not None
@@ -213,7 +212,7 @@ class AgentaReader(Reader):
         return event_id(PRODUCER, key_of(*parts, self._occurred[key]))
 
     def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
-        """Return what stands at the places of repeats that came under an index of their own, and says of stores."""
+        """Return placeholders for repeats that have their own index, and a record for each store that overwrites."""
         stores = [*self._stores.values()][self._told_of_stores :]
         self._told_of_stores = len(self._stores)
         return [_overwriting(common) for common in stores] + [
@@ -222,7 +221,7 @@ class AgentaReader(Reader):
             if receipt.id is not None
             and receipt.outcome in {"duplicate", "stale", "conflict"}
             and None not in (place := (event["turn"], event["index"]))
-            and event["session"] not in self._stores  # whose rows keep the index of their first state
+            and event["session"] not in self._stores  # their rows keep the index of their first state
             and place not in {(row.envelope.turn, row.envelope.index) for row in log.of_id(receipt.id)}
         ]
 
@@ -244,7 +243,7 @@ def _time_us(at: str | float, place: str) -> int:
 
 
 def _overwriting(common: Wire) -> Wire:
-    """Return what says of a session that its records come from a store that overwrites."""
+    """Return the event that marks a session's records as coming from a store that overwrites."""
     told = {name: common[name] for name in ("producer", "session", "at", "at_basis") if name in common}
     return told | {"type": "data.recorded", "key": key_of(common["session"], OVERWRITING), "name": OVERWRITING}
 

@@ -1,25 +1,25 @@
-"""What a bandit file says, taken apart into the fields of `balance.opened` and put together again.
+"""Convert a bandit file into the fields of `balance.opened`, and back without loss.
 
-Four tools write such files (background: `agent-tool-formats` 2), and they differ in what an arm has:
+Four tools write such files (background: `agent-tool-formats` 2), with different keys of an arm:
 
 | form | of an arm |
 |---|---|
 | `gptme-sessions` | `arm_id`, `alpha`, `beta`, `total_selections`, `total_rewards`, `last_updated`; `contextual_arms` |
-| `lesson-path` | the same of old, with `lesson_path` in place of `arm_id` |
+| `lesson-path` | an older form of the same, with `lesson_path` instead of `arm_id` |
 | `lesson-thompson` | the same with more, such as `confounded` |
 | `hybrid-matcher` | a judge's counters `helpful`, `harmful`, `false_positive`, `noop`, or `alpha` and `beta`, or both |
 | `pm-dispatch` | `alpha`, `beta`, `total_selections` |
 
-Nothing is lost: what has no field stands in `extra`, and `document` makes the file's JSON again.
+Nothing is lost: keys without an event field are in `extra`, and `document` returns the file's JSON.
 
 | in `extra` | what |
 |---|---|
-| `form` | the form, in a word |
-| `named_by` | the key under which an arm repeats its own name, if they do |
+| `form` | the name of the form |
+| `named_by` | the key under which arms repeat their own name, if any |
 | `document` | the file's other keys |
-| `arms`, `contexts` | by arm (and the text of its context): its other keys; all of it where it could not be opened |
-| `absent` | by arm: keys that its form has and it has not |
-| `keys` | the text of a context where it is not that of Python's `json.dumps` |
+| `arms`, `contexts` | by arm (and the text of its context): its other keys; all keys if it could not be opened |
+| `absent` | by arm: keys of its form that it does not have |
+| `keys` | the text of a context if it differs from that of Python's `json.dumps` |
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ARM_KEYS = frozenset(
 _PLAIN = ARM_KEYS - {*JUDGED}
 _COMPUTED = ("alpha", "beta", "total_selections")
 
-Json = Any  # a JSON value as it stands in a file
+Json = Any  # a JSON value of a file
 
 
 class _State(Struct):
@@ -59,16 +59,16 @@ class _State(Struct):
 
 
 class Opened:
-    """What a bandit file says.
+    """The content of a bandit file.
 
     Attributes:
         arms: The state by arm, in wire form.
         contexts: The state by arm and context, in wire form.
         judge: The judge's counters by arm.
         sessions: The file's session total.
-        extra: All the rest; see above.
-        problems: What could not be opened, with its place.
-        uncounted: How many arms do not say how often they were selected.
+        extra: Everything else; see above.
+        problems: The entries that could not be opened, with their places.
+        uncounted: The number of arms without a selection count.
     """
 
     def __init__(self, document: Mapping[str, Json]) -> None:
@@ -123,7 +123,7 @@ class Opened:
         self._keep("arms", (arm,), raw, base)
 
     def _judged(self, raw: Mapping[str, Json], place: str) -> dict[str, int] | None:
-        """Return a judge's counters; None where there are none of them, good or bad."""
+        """Return a judge's counters; None if there are none, valid or not."""
         if not any(name in raw for name in JUDGED):
             return None
         counters = {name: raw[name] for name in JUDGED if name in raw}
@@ -180,7 +180,7 @@ class Opened:
         self._keep("contexts", (arm, text), raw, _as_written(arm, state, None, self._named_by))
 
     def _keep(self, where: str, path: tuple[str, ...], raw: Json, base: dict[str, Json]) -> None:
-        """Keep what of an arm has no field: its other keys, and the names of those that it has not."""
+        """Store in `extra` the other keys of an arm, and the names of those that are missing."""
         rest, absent = raw, []
         if isinstance(raw, dict):
             rest = {name: value for name, value in raw.items() if name not in base or not _is_same(base[name], value)}
@@ -192,9 +192,9 @@ class Opened:
 
 
 def document(event: BalanceOpened) -> dict[str, Json]:
-    """Return the JSON object that an opening balance was made of.
+    """Return the JSON object that an opening balance was derived from.
 
-    Only an event of the producer `bandit-state` says all of it.
+    Only an event of the producer `bandit-state` has all of it.
     """
     extra = event.extra or {}
     named_by, absent = extra.get("named_by"), extra.get("absent", {})
@@ -210,7 +210,7 @@ def document(event: BalanceOpened) -> dict[str, Json]:
 
 
 def form_of(document: Mapping[str, Json]) -> str:
-    """Return the word for the form of a bandit file; `empty` where it has no arm that would show one."""
+    """Return the name of the form of a bandit file; `empty` if no arm shows one."""
     arms = document.get("arms")
     keys = [entry.keys() for entry in arms.values() if isinstance(entry, dict)] if isinstance(arms, dict) else []
     seen = frozenset().union(*keys)
@@ -269,7 +269,7 @@ def _wire(state: BalanceArm | BalanceContext | None) -> dict[str, Json] | None:
 def _as_written(
     arm: str, state: Mapping[str, Json] | None, judged: Mapping[str, int] | None, named_by: str | None
 ) -> dict[str, Json]:
-    """Return what the file says of an arm by the fields that it has in the event."""
+    """Return the file's entry of an arm from its fields in the event."""
     written: dict[str, Json] = {}
     if state is not None:
         written = {} if named_by is None else {named_by: arm}
@@ -286,12 +286,12 @@ def _put(into: dict[str, Json], path: tuple[str, ...], value: Json) -> None:
 
 
 def _is_same(written: Json, value: Json) -> bool:
-    """Say whether a value comes back as it stands in the file; a count that is written as a float does not."""
+    """Return whether a value is restored exactly as in the file; a count written as a float is not."""
     return bool(written == value) and not (isinstance(written, int) and isinstance(value, float))
 
 
 def _whole(value: Json) -> Json:
-    """Return a float without a fraction as the integer that it is; some writers have no integers."""
+    """Return a float without a fraction as an integer; some writers have no integers."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -305,5 +305,5 @@ def _count(value: Json) -> int | None:
 def _context_of(text: str) -> list[str | None] | None:
     try:
         return list(msgspec.convert(json.loads(text), Context)) if is_utf8(text) else None
-    except (ValueError, RecursionError):  # msgspec's errors are such too
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors too
         return None

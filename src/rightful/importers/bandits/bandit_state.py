@@ -1,16 +1,16 @@
-"""The state files of bandits: each becomes one `balance.opened`, and nothing of it is lost.
+"""The state files of bandits: each becomes one `balance.opened`, without loss.
 
-What the file says is taken apart in `documents`. The event id comes from where the file
-is and from its bytes, so a file that was not written since opens nothing again. Bytes that this
-ledger wrote itself (`posterior.published`) open nothing at all: they are made of its own events.
+`bandit_documents` converts the content. The event id is derived from the file's path and bytes, so an unchanged file
+opens nothing again. Bytes that this ledger wrote itself (`posterior.published`) open nothing at all: they are derived
+from its own events.
 
-Of one file the balance with the newest `through` counts, and of one time the one imported last: a
-file that goes back to bytes which were opened before is opened again where only that makes them
-the last; where a later balance stands, that one goes on to count. A note says either.
+Of the balances of one file, the one with the newest `through` counts; of several with the same time, the one imported
+last. So a file that was restored to bytes opened before is opened again if that is needed to make them the last. If
+there is a balance with a later time, that one still counts. A note reports either case.
 
-`through` is the newest time that the file gives, its own or that of an arm, and never the time
-at which the file was written: a copy is newer than what it says. A file that gives no time goes on
-from what this ledger published to it, if it did, and holds the grades that were looked at then.
+`through` is the newest time in the file, its own or an arm's, never the file's modification time: a copy is newer than
+its content. A file without a time continues from what this ledger published to it, if anything, and includes the
+grades that were considered then.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 PRODUCER = "bandit-state"
 """The producer of opening balances."""
 
-_PUBLISHER = "backfill"  # others may tell of what they published, and say nothing of what is in our bytes
+_PUBLISHER = "backfill"  # publications of other producers say nothing about the bytes of this file
 _MARKS = frozenset({"contextual_arms", "total_sessions"})
 _LEFT_OUT = "exclude one with the policy's field `balances`"
 
@@ -49,7 +49,7 @@ class BanditState:
     NAME = "bandit-state"
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Say whether an object is a bandit's state."""
+        """Return whether an object is a bandit's state."""
         if "arms" not in value or "type" in value:
             return False
         arms = value["arms"]
@@ -68,7 +68,7 @@ class BanditStateReader(Reader):
     """Reads one file.
 
     Args:
-        origin: The file; where it is says which balance it is.
+        origin: The file; its path identifies the balance.
     """
 
     def __init__(self, origin: Origin) -> None:
@@ -77,7 +77,7 @@ class BanditStateReader(Reader):
         self._objects = 0
 
     def events(self, found: Found) -> Iterable[Wire | Problem]:
-        """Keep the file's one object; what it is worth is known only at the end of the file."""
+        """Store the file's object; it can be judged only at the end of the file."""
         self._first = self._first or found
         self._objects += 1
         return ()
@@ -132,7 +132,7 @@ class BanditStateReader(Reader):
         return {"at": times.text_of(self._origin.mtime_us), "at_basis": "file"}
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
-        """Return the balance, unless this ledger wrote the file itself, and what it has in common with others."""
+        """Return the balance, unless this ledger wrote the file itself, with notes on related balances."""
         rows = list(rows_of(log, "balance.opened", "posterior.published")) if events else []
         published = {
             row.event.new_sha256: row
@@ -160,17 +160,16 @@ class BanditStateReader(Reader):
                 what = f"this ledger published this state itself (`{ours.id}`): no balance is opened"
                 notes.append(Problem(None, what, lost=False))
             else:
-                notes += (Problem(None, what, lost=False) for what in _beside(rows, published, event))
+                notes += (Problem(None, what, lost=False) for what in _related_notes(rows, published, event))
         return Plan(planned, existing=existing, notes=tuple(notes))
 
 
 def through(document: Mapping[str, Any], opened: Opened) -> tuple[int | None, list[str]]:
-    """Return the time up to which a state holds the grades, by its own account, and what was odd about it.
+    """Return the time up to which a state includes the grades, from its own fields, and notes on it.
 
     Returns:
-        Microseconds since 1970, UTC: the newest of the state's `last_updated` and those of its arms,
-        which a refused call leaves newer (gptme saves what it did with the next call); None where
-        none is a time.
+        Microseconds since 1970, UTC: the newest `last_updated` of the state and its arms. A refused call leaves
+        that of an arm newer, since gptme saves its changes with the next call. None if there is no valid time.
     """
     notes: list[str] = []
     of_arms = [entry.get("last_updated") for entry in (*opened.arms.values(), *opened.contexts)]
@@ -181,14 +180,14 @@ def through(document: Mapping[str, Any], opened: Opened) -> tuple[int | None, li
 
 
 def until_of(published: Iterable[tuple[str, PosteriorPublished]], target: str) -> str | None:
-    """Return up to when the grades go that what was published to a file holds, by its publication in force.
+    """Return the time up to which the effective publication to a file includes the grades.
 
     Args:
         published: Publications with their event ids, in the order of the log.
         target: The file.
 
     Returns:
-        A time as RFC 3339 text; None where nothing is in force, or where no grade was looked at.
+        A time as RFC 3339 text; None if no publication is effective, or if it considered no grade.
     """
     mine = [(name, event.extra or {}) for name, event in published if event.target == target]
     gone = {said.get("rolled_back") for _, said in mine}
@@ -197,7 +196,7 @@ def until_of(published: Iterable[tuple[str, PosteriorPublished]], target: str) -
 
 
 def _timeless(rows: list[Recorded], event: Wire) -> tuple[Wire, list[str]]:
-    """Give a state without a time that of what was published to its file, and say what it means to have none."""
+    """Return the balance of a state without a time, with the time of the publication to its file, and notes."""
     published = [
         (row.id, row.event)
         for row in rows
@@ -224,7 +223,7 @@ def _moment(text: object, notes: list[str]) -> int | None:
 
 
 def _opened(rows: list[Recorded], event: Wire) -> Recorded | None:
-    """Return the row of these bytes of this file, whatever the version that wrote it knew to say of them."""
+    """Return the row of these bytes of this file, whichever version of the program wrote it."""
     own = event_id(PRODUCER, event["key"])
     for row in rows:
         match row.event:
@@ -236,10 +235,10 @@ def _opened(rows: list[Recorded], event: Wire) -> Recorded | None:
 
 
 def _put_back(rows: list[Recorded], published: Container[str], own: Recorded) -> tuple[str | None, str | None]:
-    """Say what became of bytes that were opened before, where others of their file were opened since.
+    """Decide whether to open bytes again that were opened before, if others of their file were opened since.
 
     Returns:
-        The key under which they are opened again, if they are; and what is worth knowing.
+        The key under which they are opened again, or None; and a note, or None.
     """
     first: Any = own.event
     counts, last = own, first
@@ -263,8 +262,8 @@ def _through(event: Any) -> int:  # noqa: ANN401 - a balance, of whichever row
     return -1 if event.through is None else times.us_of(event.through)
 
 
-def _beside(rows: list[Recorded], published: Container[str], event: Wire) -> Iterator[str]:
-    """Yield what is worth knowing of the balances that stand before this one."""
+def _related_notes(rows: list[Recorded], published: Container[str], event: Wire) -> Iterator[str]:
+    """Yield notes on the balances that precede this one."""
     own = event_id(PRODUCER, event["key"])
     newest: dict[str, BalanceOpened] = {}
     for row in rows:
@@ -288,7 +287,7 @@ def _beside(rows: list[Recorded], published: Container[str], event: Wire) -> Ite
 
 
 def _since(before: BalanceOpened, event: Wire) -> Iterator[str]:
-    """Yield what the time of a balance says beside that of the balance of the same file which counted before."""
+    """Yield a note that compares the time of a balance with the one of the same file that counted before."""
     through_us = times.us_from(event["through"]) if "through" in event else -1
     if through_us < _through(before):
         yield "its time is before that of the balance opened from this file earlier, so that balance counts"

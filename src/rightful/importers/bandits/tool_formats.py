@@ -1,9 +1,8 @@
-"""The forms in which tools keep a bandit's state: what each reader takes, refuses and keeps.
+"""The forms of the bandit states of tools: what each reader accepts, rejects and keeps.
 
-Four readers, four forms (docs/reference/cli.md, `backfill`). What a file holds beyond the
-numbers is kept where its reader passes over it; where its reader would fall over it, the file
-is a *mix* of forms, and that is said. Facts: gptme-contrib aabb1db1 (thompson_sampling.py,
-match-lessons.py, pm_bandit.py) and gptme d27f98d3 (HybridLessonMatcher).
+Four readers, four forms (docs/reference/cli.md, `backfill`). Other content of a file is kept if its reader ignores
+it. If its reader would fail on it, the file is a *mix* of forms, and that is reported. Facts: gptme-contrib aabb1db1
+(thompson_sampling.py, match-lessons.py, pm_bandit.py) and gptme d27f98d3 (HybridLessonMatcher).
 """
 
 from __future__ import annotations
@@ -19,33 +18,33 @@ from rightful.importers.shared.foreign_fields import digest
 Entry = dict[str, Any]
 
 SIX = ("arm_id", "alpha", "beta", "total_selections", "total_rewards", "last_updated")
-"""The keys of an arm that `gptme_sessions` takes; it takes no other and misses none."""
+"""The keys of an arm in `gptme_sessions`; it accepts no others and requires none."""
 
 THREE = ("alpha", "beta", "total_selections")
 """The keys of an arm of pm-dispatch."""
 
 JUDGE = ("helpful", "harmful", "false_positive", "noop")
-"""A judge's counters, which gptme's hybrid matcher reads beside alpha and beta."""
+"""A judge's counters, which gptme's hybrid matcher reads in addition to alpha and beta."""
 
 PM = "pm-model:"
-"""How the arms of pm-dispatch begin; no other reader has such arms."""
+"""The prefix of the arms of pm-dispatch; no other reader has such arms."""
 
 _BELIEF = ("alpha", "beta", "total_selections", "total_rewards")
-_OLD_ID = "lesson_path"  # `arm_id` in files of before
+_OLD_ID = "lesson_path"  # `arm_id` in older files
 _TOP = ("arms", "total_sessions", "created", "last_updated", "contextual_arms")
 _LARGEST = 1e15
 _New = TypeVar("_New")
 
 
 class Number(NamedTuple):
-    """What is written of an arm, or of an arm in a context.
+    """The numbers of an arm, or of an arm in a context.
 
     Attributes:
-        alpha: As a tool has it, prior included.
-        beta: Likewise.
-        n: Credits, undecayed.
-        rewards: How many of them were above 0.5.
-        last_updated: When the last one came; ISO 8601.
+        alpha: Alpha, including the prior.
+        beta: Beta, including the prior.
+        n: The number of credits, undecayed.
+        rewards: The number of credits above 0.5.
+        last_updated: The time of the last credit; ISO 8601.
     """
 
     alpha: float
@@ -56,7 +55,7 @@ class Number(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """All that is written.
+    """All numbers to write.
 
     Attributes:
         arms: By arm.
@@ -74,11 +73,11 @@ class Numbers(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a file holds, as it stands there.
+    """The content of a file, unchanged.
 
     Attributes:
         top: The whole object.
-        arms: The entries by arm; empty where there is no file.
+        arms: The entries by arm; empty if there is no file.
         contexts: The entries by arm and context.
     """
 
@@ -87,13 +86,13 @@ class State(NamedTuple):
     contexts: dict[str, dict[str, Entry]]
 
     def numbers(self, arm: str) -> tuple[float, float] | None:
-        """Return alpha and beta of an arm; None where the file has none."""
+        """Return alpha and beta of an arm; None if the file has none."""
         entry = self.arms.get(arm, {})
         return (float(entry["alpha"]), float(entry["beta"])) if {"alpha", "beta"} <= entry.keys() else None
 
     @property
     def beliefs_sha256(self) -> str:
-        """SHA-256 of what the file says of each arm, and arm in a context, that a belief is made of."""
+        """SHA-256 of the numbers of all arms, and arms in a context, that make up the beliefs."""
         every = [(arm, "", entry) for arm, entry in self.arms.items()]
         every += [(arm, key, entry) for arm, inside in self.contexts.items() for key, entry in inside.items()]
         rows = [[arm, key, *(entry.get(name) for name in _BELIEF)] for arm, key, entry in every]
@@ -105,10 +104,10 @@ NOTHING = State({}, {}, {})
 
 
 def read(path: str, data: bytes) -> State:
-    """Return what a bandit file holds.
+    """Return the content of a bandit file.
 
     Raises:
-        TargetError: It is torn, is no bandit state, or holds a number that no posterior has.
+        TargetError: It is incomplete, is not a bandit state, or has a number that is not valid in a posterior.
     """
     try:
         top = json.loads(data.decode("utf-8"))
@@ -138,7 +137,7 @@ def _entries(state: State) -> Iterator[tuple[str, object]]:
 
 
 def context_of(key: str) -> tuple[str | None, ...] | None:
-    """Return the context that a key of `contextual_arms` says; None where it says none."""
+    """Return the context of a key in `contextual_arms`; None if it is not valid."""
     try:
         parts = json.loads(key)
     except ValueError:
@@ -167,12 +166,12 @@ class Form(NamedTuple):
     """One reader's form.
 
     Attributes:
-        name: What `--reader` calls it.
-        mix: Says what of a state the reader cannot take, one thing each.
-        write: Gives the document from what stands there and the numbers.
-        looks_up: Says whether the reader ever asks for an arm of that name.
-        asks_for: What it asks for, in words.
-        makes_folder: Whether the reader's own place is a folder that nothing else makes.
+        name: Its name in `--reader`.
+        mix: Yields each entry of a state that the reader does not accept.
+        write: Returns the document from the existing content and the numbers.
+        looks_up: Returns whether the reader ever looks up an arm of that name.
+        asks_for: The names that it looks up, in words.
+        makes_folder: Whether the reader's file is in a folder that no other program creates.
     """
 
     name: str
@@ -183,11 +182,11 @@ class Form(NamedTuple):
     makes_folder: bool = False
 
     def takes(self, arm: str) -> bool:
-        """Say whether an arm of the ledger belongs into this form at all."""
+        """Return whether an arm of the ledger belongs into this form."""
         return arm.startswith(PM) == (self.name == "pm-dispatch")
 
     def bytes_of(self, state: State, numbers: Numbers) -> bytes:
-        """Return the file, byte for byte as the tools write it."""
+        """Return the file's bytes, exactly as the tools write them."""
         return (json.dumps(self.write(state, numbers), indent=2) + "\n").encode("ascii")
 
 
@@ -237,7 +236,7 @@ def _kept(entry: Entry) -> Entry:
 
 
 def _document(state: State, numbers: Numbers, *, extras: bool) -> Entry:
-    """The form of `gptme_sessions`; where `extras` may stand, each arm keeps what it had beyond the six."""
+    """Return the document in the form of `gptme_sessions`; with `extras`, each arm keeps its other keys."""
     top: Entry = {
         "arms": {
             arm: _six(arm, one) | (_kept(state.arms.get(arm, {})) if extras else {})
@@ -260,7 +259,7 @@ def _document(state: State, numbers: Numbers, *, extras: bool) -> Entry:
 
 
 def _in_order(old: Mapping[str, object], new: Mapping[str, _New]) -> Iterator[tuple[str, _New]]:
-    """Yield what is written in the order in which the file has it, then what is new to it."""
+    """Yield the entries in the order of the file, then the new ones."""
     for name in dict.fromkeys([*old, *new]):
         if name in new:
             yield name, new[name]
@@ -275,13 +274,13 @@ def _write_hook(state: State, numbers: Numbers) -> Entry:
 
 
 def _write_hybrid(state: State, numbers: Numbers) -> Entry:
-    """Each entry keeps its own keys and their order; those of the six that it has are brought up to date."""
+    """Return the document; each entry keeps its keys and their order, and the six numeric keys are updated."""
     arms: dict[str, Entry] = {}
     for arm, entry in state.arms.items():
         if arm in numbers.arms:
             arms[arm] = _updated(arm, entry, numbers.arms[arm])
         elif kept := _kept(entry):
-            arms[arm] = kept  # a judge's counters are no part of the belief
+            arms[arm] = kept  # a judge's counters are not part of the belief
     for arm, number in numbers.arms.items():
         arms.setdefault(arm, {"alpha": number.alpha, "beta": number.beta})
     top: Entry = {"arms": arms}
@@ -291,7 +290,9 @@ def _write_hybrid(state: State, numbers: Numbers) -> Entry:
             top[key] = known.get(key, value)
     every = [*state.arms.values(), *(entry for inside in state.contexts.values() for entry in inside.values())]
     if any("last_updated" in entry for entry in every):
-        top.setdefault("last_updated", numbers.last_updated)  # or its time goes with the arm that has the newest
+        top.setdefault(
+            "last_updated", numbers.last_updated
+        )  # otherwise its time would be lost with the arm that has the newest
     if "contextual_arms" in state.top and numbers.contexts:
         top["contextual_arms"] = _document(state, numbers, extras=True)["contextual_arms"]
     return top

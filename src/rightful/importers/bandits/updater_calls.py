@@ -1,14 +1,13 @@
-"""Calls of another updater's bandit, recorded as they happen, so that a replay gives its numbers bit for bit.
+"""Record the calls of another updater's bandit as they happen, so that a replay reproduces its numbers exactly.
 
     with rightful.open(path) as ledger:
         calls = BanditCalls(ledger.log, "runner")
         bandit.update(lessons, 0.8, context=("code", "opus"), decay_rate=0.99)
         calls.update(lessons, 0.8, context=("code", "opus"), decay_rate=0.99, call="2026-08-01/17")
 
-Each call is one append and has a session name of its own, `bandit-call:UPDATER#CALL`, so that it
-pays what it listed and nothing else, however often a session updates. `call` is the caller's id
-of it: recording a call again writes nothing. The form of the events is in the reference of
-policies, for runners in other languages.
+Each call is one append and has its own session name, `bandit-call:UPDATER#CALL`, so that only the listed arms earn
+its grade, however often a session updates. `call` is the caller's id of the call: recording it again writes nothing.
+The reference of policies describes the events, for runners in other languages.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ _REWARDS = PRESETS["gptme"].outcomes
 class BanditCalls:
     """Records the calls of one updater, in the order in which they are recorded.
 
-    Record a call once the updater has saved its file. What it changed and did not save, because a
-    reload dropped it, is not recorded; what a later call saved with its own is recorded before
-    that one. Threads may share it, but the order in which they come is the order that is replayed.
+    Record a call after the updater has saved its file. Do not record a change that was never saved because a reload
+    dropped it. Record a change that a later call saved before that call. Threads may share an instance; the order of
+    their calls is the order that is replayed.
 
     Args:
         log: The ledger's log.
-        updater: Who calls; the producer of the events.
-        clock: Tells `at` where a caller does not; microseconds since 1970, UTC.
+        updater: The name of the updater; the producer of the events.
+        clock: Returns the default of `at`; microseconds since 1970, UTC.
 
     Raises:
-        InvalidEventError: The name has not the form of a producer's name.
+        InvalidEventError: The name is not a valid producer name.
     """
 
     def __init__(self, log: Log, updater: str = "gptme-sessions", *, clock: Clock = now_us) -> None:
@@ -75,31 +74,30 @@ class BanditCalls:
         session: str | None = None,
         at: datetime | None = None,
     ) -> list[Receipt]:
-        """Record one `update`: the exposure of what it listed and its grade, in one append.
+        """Record one `update`: the exposure of the listed arms and its grade, in one append.
 
         Args:
-            arms: What it listed, in order; an arm listed twice was updated twice. None at all is
+            arms: The listed arms, in order; an arm listed twice was updated twice. An empty list is
                 a call too: it decays.
-            outcome: The reward, 0 to 1, or a word that gptme knows. One that no arm used, since
-                all had rewards of their own or there were none, may be any number, as it may there.
+            outcome: The reward, 0 to 1, or an outcome word of gptme. If no arm used it, because all had their own
+                rewards or none was listed, it may be any number, as in gptme.
             call: The caller's id of the call.
-            context: The context that was updated beside each arm.
-            per_arm_rewards: Rewards of single arms; those of arms that are not listed did nothing.
-            decay_rate: What everything was decayed by first.
-            session: The session whose grade it is, where that is known: under `last_wins` only its
+            context: The context that was updated in addition to each arm.
+            per_arm_rewards: Rewards of single arms; those of arms that are not listed had no effect.
+            decay_rate: The factor by which everything was decayed first.
+            session: The graded session, if known: under `last_wins` only its
                 last call counts then, and other graders compete with it.
-            at: What the file has as `last_updated` after the call. The time of recording, which
-                stands where nothing is given, is later: once the file is opened as a balance,
-                such a call counts as not in it, and is counted again.
+            at: The file's `last_updated` after the call. The default, the time of recording, is later: if
+                the file is later opened as a balance, such a call does not count as included, and is counted again.
 
         Returns:
-            The receipts of the exposure and of the grade; `duplicate` where the call stands already.
+            The receipts of the exposure and of the grade; `duplicate` if the call is already in the ledger.
 
         Raises:
             InvalidEventError: The updater itself refuses such a call. Nothing was written.
         """
         if isinstance(arms, str):
-            raise InvalidEventError("Expected `array`, got `str`", "$.arms")  # its letters would be arms
+            raise InvalidEventError("Expected `array`, got `str`", "$.arms")  # otherwise each letter would be an arm
         listed = tuple(arms)
         own = {arm: float(reward) for arm, reward in (per_arm_rewards or {}).items() if arm in listed}
         name, when = self.name_of(call), self._at(at)
@@ -129,12 +127,12 @@ class BanditCalls:
         """Record that everything was decayed, apart from an update.
 
         Args:
-            gamma: What alpha - 1 and beta - 1 were multiplied with; above 0, at most 1.
+            gamma: The factor of alpha - 1 and beta - 1; above 0, at most 1.
             call: The caller's id of the call.
             at: When it happened.
 
         Raises:
-            InvalidEventError: It is no such number. Nothing was written.
+            InvalidEventError: `gamma` is out of range. Nothing was written.
         """
         key, session = composite_key("decay", call), self.name_of(call)
         return self._one(BanditDecayed(producer=self.updater, key=key, session=session, at=self._at(at), gamma=gamma))
@@ -147,7 +145,7 @@ class BanditCalls:
         call: str,
         at: datetime | None = None,
     ) -> Receipt:
-        """Record which arms a prune dropped: those that were there before it and not after it.
+        """Record which arms a prune dropped: those that existed before it and not after it.
 
         Args:
             arms: The arms themselves.
@@ -156,7 +154,7 @@ class BanditCalls:
             at: When it happened.
 
         Raises:
-            InvalidEventError: A name or a context has not its form. Nothing was written.
+            InvalidEventError: A name or a context is not valid. Nothing was written.
         """
         return self._one(
             BanditPruned(
@@ -190,7 +188,7 @@ class BanditCalls:
         raise ConditionFailedError(self._log.head())
 
     def _seq(self, session: str, key: str, until: int) -> int:
-        """Return the seq of a call in a session: the one that it has there, else the next one."""
+        """Return the seq of a call in a session: its existing one, else the next one."""
         mine, highest = event_id(self.updater, key), 0
         for row in self._log.read(session=session, types=TYPES, until=until):
             event = row.event
@@ -203,7 +201,7 @@ class BanditCalls:
 
 
 def _worth(outcome: float | str, *, used: bool) -> dict[str, Any]:
-    """Return what a grade says of an outcome; what no arm used is kept beside it."""
+    """Return the grade's fields for an outcome; an outcome that no arm used goes to `extra`."""
     if isinstance(outcome, str):
         if outcome not in _REWARDS:
             known = ", ".join(f"`{word}`" for word in _REWARDS)

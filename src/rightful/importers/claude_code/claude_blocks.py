@@ -1,7 +1,7 @@
-"""What a line of Claude Code says: its blocks as messages, thoughts, tool calls and results.
+"""Convert the content blocks of a Claude Code line into messages, thoughts, tool calls and results.
 
-Claude Code writes one line a content block, and a stream log the same blocks with less around
-them. So an event holds only what both forms have; the rest is an event of its own.
+Claude Code writes one line per content block, and a stream log has the same blocks with fewer other fields. So an
+event has only the fields of both forms; the rest is a separate event.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from rightful.importers.shared.foreign_fields import digest, key_of
 from rightful.importers.sources.text_files import Problem
 
 AT_REST = ("[Request interrupted by user", "<local-command-stdout>", "<local-command-stderr>")
-"""How messages begin that Claude Code writes in the user's name while the model does not work."""
+"""Prefixes of messages that Claude Code writes in the user's name while the model is idle."""
 
 SYNTHETIC = "<synthetic>"
-"""The model of what Claude Code says itself in the model's place."""
+"""The `model` of messages that Claude Code writes itself in the model's name."""
 
 _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _MARKS = (
@@ -30,20 +30,20 @@ _MARKS = (
     ("isSynthetic", "meta"),
     ("isCompactSummary", "summary"),
     ("isVisibleInTranscriptOnly", "hidden"),
-    ("isVisibleInTranscriptOnly", "meta"),  # of this and `isMeta` a stream log makes `isSynthetic`
+    ("isVisibleInTranscriptOnly", "meta"),  # a stream log has `isSynthetic` for this and for `isMeta`
 )
 _FAILED = "API Error"
 
 
 class Line(NamedTuple):
-    """One line on its way to events.
+    """One line to convert into events.
 
     Attributes:
-        number: Where it stands in the file, from 1.
-        value: What it holds.
-        owner: Whose it is.
-        ident: Its own id: its `uuid`, or a digest of it where it has none.
-        common: What all its events have.
+        number: Its number in the file, from 1.
+        value: Its object.
+        owner: Its session.
+        ident: Its id: its `uuid`, or a digest of it if it has none.
+        common: The fields that all its events have.
     """
 
     number: int
@@ -54,19 +54,19 @@ class Line(NamedTuple):
 
     @property
     def is_of_log(self) -> bool:
-        """Whether it is a stream log's, which has not all fields of a transcript's."""
+        """Whether it is from a stream log, which lacks some fields of a transcript."""
         return "sessionId" not in self.value
 
     def event(self, kind: str, *part: str | int, **fields: Any) -> Wire:  # noqa: ANN401 - an event's fields
-        """Return an event of the line, which one part of it states."""
+        """Return an event of one part of the line."""
         return self.common | {"type": kind, "key": key_of(self.owner.value, self.ident, *part)} | fields
 
 
 def message_of(line: Line) -> Mapping[str, Any]:
-    """Return the message that a line holds.
+    """Return the message of a line.
 
     Raises:
-        InvalidEventError: It holds none.
+        InvalidEventError: It has none.
     """
     message = line.value.get("message")
     if not isinstance(message, dict):
@@ -75,7 +75,7 @@ def message_of(line: Line) -> Mapping[str, Any]:
 
 
 def of_assistant(line: Line, message: Mapping[str, Any]) -> Iterator[Wire | Problem]:
-    """Yield what the model said, block by block."""
+    """Yield the events of the model's message, block by block."""
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     if not isinstance(blocks, list):
@@ -126,7 +126,7 @@ def _call(line: Line, place: int, block: Mapping[str, Any], extra: Wire, where: 
 
 
 def _object(arguments: object) -> object:
-    """Return arguments as an object, also where they are its JSON text."""
+    """Return arguments as an object, parsing them if they are JSON text."""
     if isinstance(arguments, str) and arguments.startswith("{"):
         try:
             return json.loads(arguments)
@@ -147,7 +147,7 @@ def _result(line: Line, place: int, block: Mapping[str, Any], where: str) -> Wir
 
 
 def has_failed(value: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
-    """Say whether a line in the model's name says that the model could not be reached."""
+    """Return whether a line in the model's name reports that the model could not be reached."""
     if value.get("isApiErrorMessage") is True:
         return True
     return message.get("model") == SYNTHETIC and text_of(message.get("content")).startswith(_FAILED)
@@ -161,7 +161,7 @@ def _failure(line: Line, place: int, block: object) -> Wire:
 
 
 def of_user(line: Line, message: Mapping[str, Any]) -> Iterator[Wire | Problem]:
-    """Yield what stands in the user's name: what they said as one message, and the results of tools."""
+    """Yield the events of a line in the user's name: one message, and the results of tools."""
     content = message.get("content")
     parts: list[Any] = []
     first = 0
@@ -186,7 +186,7 @@ def of_user(line: Line, message: Mapping[str, Any]) -> Iterator[Wire | Problem]:
 
 
 def said_by_user(line: Line, place: int, content: object) -> Wire:
-    """Return the message that a line holds in the user's name.
+    """Return the message of a line in the user's name.
 
     Args:
         line: The line.
@@ -204,13 +204,13 @@ def said_by_user(line: Line, place: int, content: object) -> Wire:
 
 
 def _told(line: Line, place: int, result: Wire) -> Iterator[Wire]:
-    """Yield what Claude Code kept of a result beside its text, where that tells more.
+    """Yield the structured data that Claude Code stores with a result, if it adds to the text.
 
-    It is an event of its own: a stream log has the same result without it.
+    It is a separate event: a stream log has the same result without it.
     """
     told = line.value.get("toolUseResult")
     if not isinstance(told, dict | list) or place != 0 or len(line.value["message"]["content"]) > 1:
-        return  # a text repeats the output; of several results nobody knows which one it is
+        return  # a text repeats the output; with several results it is unknown which one it belongs to
     output = text_of(result["output"])
     rest = _beyond_text(told, output)
     if rest is not None:
@@ -219,7 +219,7 @@ def _told(line: Line, place: int, result: Wire) -> Iterator[Wire]:
 
 
 def _beyond_text(told: object, output: str) -> Any:  # noqa: ANN401 - JSON
-    """Return what was kept of a result beyond its text; of a file that was read, which lines of how many."""
+    """Return the data of a result beyond its text; for a file that was read, the range of lines and their total."""
     match told:
         case {"type": "text", "file": {"numLines": int() as lines, "totalLines": int() as total} as file}:
             rest = {name: item for name, item in file.items() if name not in {"content", "filePath"}}
@@ -229,7 +229,7 @@ def _beyond_text(told: object, output: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def _beyond(value: object, output: str) -> Any:  # noqa: ANN401 - JSON
-    """Return what a value says beyond a text; None where that is nothing."""
+    """Return the part of a value that is not in a text; None if there is none."""
     match value:
         case dict():
             kept = {name: more for name, item in value.items() if (more := _beyond(item, output)) is not None}
@@ -244,14 +244,14 @@ def _beyond(value: object, output: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def is_prompt(event: Wire) -> bool:
-    """Say whether an event is what the user themselves asked."""
+    """Return whether an event is a prompt of the user."""
     if event["type"] != "message.recorded" or event["role"] != "user" or "extra" in event:
         return False
     return not text_of(event["content"]).startswith(AT_REST)
 
 
 def text_of(content: object) -> str:
-    """Return the text of a message's or a result's content, whatever its form."""
+    """Return the text of a message's or a result's content, in any of its forms."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

@@ -1,21 +1,20 @@
-"""What of a Claude Code session the model still sees: its compactions, and how often the user went back.
+"""Track the items of a Claude Code session that the model still sees: compactions, and rewinds of the user.
 
-Each line names the line before it (`parentUuid`). A user who goes back and asks something else
-begins a new branch: the new prompt has the same parent as the prompt that it replaces.
-That alone does not prove it, since two processes that write one session do the same (#37739). So
-what was left behind counts as taken back only if
+Each line names its predecessor (`parentUuid`). A user who rewinds and sends another prompt starts a new branch: the
+new prompt has the same parent as the prompt that it replaces. That alone is no proof, since two processes that write
+one session do the same (#37739). So the abandoned branch counts as undone only if
 
-- both prompts are the user's own, of the main chain, and their common parent is a line of the file: a parent
+- both prompts are the user's own, in the main chain, and their common parent is a line of the file: a parent
   that was never written, or is torn, proves nothing (#61188, #53821);
-- the branch left behind was at rest: the model had answered, or was interrupted;
-- no branch that was left behind ever went on, as it does where two processes write.
+- the abandoned branch was at rest: the model had answered, or was interrupted;
+- no abandoned branch was ever continued, as happens if two processes write.
 
-Results of parallel calls, attachments and hooks branch off too, and are no prompts.
+Results of parallel calls, attachments and hooks also branch, but are not prompts.
 
-A line that is in the file a second time is a copy and moves nothing (#5034, #92089): before a second
+A line that is in the file a second time is a copy and changes nothing (#5034, #92089): before a second
 compaction Claude Code writes earlier lines again, with their own ids.
 
-A compaction covers all that precedes its boundary in the view, but for the messages that it keeps
+A compaction covers everything that precedes its boundary in the view, except the messages that it keeps
 (`preservedMessages`, `preservedSegment`). The kept ones follow their anchor: the summary, or the boundary itself.
 """
 
@@ -30,24 +29,24 @@ from rightful.identity import event_id
 from rightful.importers.claude_code.claude_files import NAMESPACE
 from rightful.importers.shared.foreign_fields import digest, key_of
 
-_RECENT = 16  # lines before a compaction, among which the last one that it covers is looked for
-_PROMPTS = 200  # prompts that a user can go back to
-_MARK_BYTES = 6  # of a line's digest; in a file of 10,000 lines two meet in them once in 5,000,000 files
+_RECENT = 16  # lines before a compaction that are searched for the last one that it covers
+_PROMPTS = 200  # prompts to which a user can rewind
+_MARK_BYTES = 6  # of a line's digest; two of 10,000 lines collide in one of 5,000,000 files
 _MARK_CHARS = 8
-_LEFT = 16  # branches left behind that are watched
+_LEFT = 16  # abandoned branches that are tracked
 
 Ref = tuple[str, int]
 """An item of the history: the line that states it, and the block's place in that line."""
 
 
 class _Keeps(NamedTuple):
-    """What a boundary says that it keeps.
+    """The messages that a boundary keeps.
 
     Attributes:
-        anchor: The line behind which the kept messages stand: the last one of the summary, or the boundary.
+        anchor: The line that the kept messages follow: the last one of the summary, or the boundary.
         lines: The lines that are kept.
-        head: Where these are not named: the first of them.
-        tail: The last of them.
+        head: The first of them, if they are not listed.
+        tail: The last of them, if they are not listed.
     """
 
     anchor: str | None
@@ -57,7 +56,7 @@ class _Keeps(NamedTuple):
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> _Keeps:
-        """Return what the facts of a boundary say; a transcript and a stream log name them each in its own case."""
+        """Read the facts of a boundary; in camel case from a transcript, in snake case from a log."""
         messages = _either(facts, dict, "preservedMessages", "preserved_messages") or {}
         segment = _either(facts, dict, "preservedSegment", "preserved_segment") or {}
         lines = frozenset(line for line in messages.get("uuids") or () if isinstance(line, str))
@@ -88,7 +87,7 @@ class Chain:
     def __init__(self, value: str) -> None:
         self._value = value
         self._view: list[Ref] = []
-        self._shown: dict[str, int] = {}  # the lines of the view, and how many of their items are in it
+        self._shown: dict[str, int] = {}  # the lines of the view, with the number of their items in it
         self._others: set[str] = set()  # marks of the other lines
         self._leaf: str | None = None
         self._at_rest = False
@@ -98,12 +97,14 @@ class Chain:
         self._left: list[str] = []
         self._boundaries: list[str] = []
         self._is_begun = False
-        self._anchor: Ref | None = None  # the line of a summary that is to come, and how many kept items follow it
-        self._copied: str | None = None  # the copy that was read last, and what was written behind it
-        self._front = 0  # items at the front of the view that were read in another order: a summary, and kept items
+        self._anchor: Ref | None = None  # the line of an expected summary, and the number of kept items that follow it
+        self._copied: str | None = None  # the copy that was read last, or a line that follows it
+        self._front = (
+            0  # number of items at the front of the view that were read in another order: a summary, and kept items
+        )
 
     def state(self) -> dict[str, Any]:
-        """Return what is needed to go on behind a line."""
+        """Return the state needed to continue after a line."""
         return {
             "view": [line if place == 0 else [line, place] for line, place in self._view],
             "others": "".join(sorted(self._others)),
@@ -121,7 +122,7 @@ class Chain:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on as after that state."""
+        """Continue from a state."""
         self._view = [(ref, 0) if isinstance(ref, str) else (ref[0], ref[1]) for ref in state["view"]]
         for line, _ in self._view:
             self._shown[line] = self._shown.get(line, 0) + 1
@@ -136,15 +137,15 @@ class Chain:
 
     @property
     def is_begun(self) -> bool:
-        """Whether an item of the history or a compaction was read: what it covers before is not in this file else."""
+        """Whether an item of the history or a compaction was read. If not, a compaction covers other files."""
         return self._is_begun
 
     def knows(self, line: object) -> bool:
-        """Return whether a line was read already; not of an id that no line has."""
+        """Return whether a line with this id was already read."""
         return isinstance(line, str) and (line in self._shown or _mark(line) in self._others)
 
     def went_back(self, uuid: str, parent: object) -> dict[str, Any] | None:
-        """Return what a new prompt of the user proves to have been taken back, if it does.
+        """Return the range of items that a new prompt of the user proves to be undone, if any.
 
         Args:
             uuid: The line's own id.
@@ -158,7 +159,7 @@ class Chain:
         if self._leaf is not None:
             self._left = [*self._left, self._leaf][-_LEFT:]
         if not self._at_rest or self._is_forked:
-            self._prompts = []  # what follows may be of two branches, so no range of it is one
+            self._prompts = []  # later items may belong to two branches, so no range covers one branch
             return None
         first = self._prompts[sibling][1]
         self._prompts = self._prompts[:sibling]
@@ -169,16 +170,16 @@ class Chain:
     def compacted(
         self, ident: str, facts: Mapping[str, Any], mode: str | None, logical: object
     ) -> dict[str, Any] | None:
-        """Return a compaction, which covers all before it up to the line that it names; None for a copy.
+        """Return a compaction, which covers everything before it up to the line that it names; None for a copy.
 
-        Its key holds what it says, since a stream log says less of the same boundary, and may lack some of what
-        that covers. So it says which boundary it is at, by which a transcript shows it once.
+        Its key contains its content, since a stream log has fewer fields of the same boundary, and may lack some
+        covered items. So it also has the boundary's id, by which a transcript shows it once.
 
         Args:
-            ident: The boundary's own id.
-            facts: What it says of itself.
-            mode: What set it off, in the tool's word.
-            logical: The last line that it covers; the last of the view where it names none that is there.
+            ident: The boundary's id.
+            facts: Its metadata.
+            mode: Its trigger, as the tool names it.
+            logical: The last line that it covers; if it names none of the view, the last one of the view.
         """
         if ident in self._boundaries:
             return None
@@ -205,12 +206,12 @@ class Chain:
         }
 
     def follow(self, uuid: str | None, parent: object, items: Iterable[Ref]) -> None:
-        """Take a line that was not read before, whatever it is.
+        """Add a new line of any type.
 
         Args:
             uuid: Its own id.
             parent: The line that it follows.
-            items: The items of the history that it holds, in order.
+            items: Its items of the history, in order.
         """
         own = list(items)
         for line, _ in own:
@@ -225,7 +226,9 @@ class Chain:
             return
         if not own:
             self._others.add(_mark(uuid))
-        is_of_copy = not own and isinstance(parent, str) and parent == self._copied  # a hook's line behind the copies
+        is_of_copy = (
+            not own and isinstance(parent, str) and parent == self._copied
+        )  # a hook's line that follows the copies
         self._copied = uuid if is_of_copy else None
         if parent in self._left and not is_of_copy:
             self._is_forked = True
@@ -240,28 +243,28 @@ class Chain:
             self._leaf = uuid
 
     def copy(self, uuid: str) -> None:
-        """Take a copy of a line that was read before: it moves nothing, nor does a line that only follows it."""
+        """Add a copy of an earlier line: it changes nothing, nor does a line that only follows it."""
         self._copied = uuid
 
     def asked(self, parent: object, prompt: Ref) -> None:
-        """Remember a prompt of the user, to which they may go back; not the beginning, which follows nothing.
+        """Store a prompt of the user, to which they may rewind; not the first one, which follows nothing.
 
         Args:
             parent: The line that it follows.
-            prompt: The item that it is.
+            prompt: Its item.
         """
         self._at_rest = False
         if isinstance(parent, str):
             self._prompts = [*self._prompts[1 - _PROMPTS :], (parent, prompt)]
 
     def rest(self, *, at_rest: bool) -> None:
-        """Note whether the model has answered, or still works."""
+        """Set whether the model has answered, or is still working."""
         self._at_rest = at_rest
 
     # -- the view ----------------------------------------------------------------------------
 
     def _hide(self, first: int, end: int) -> None:
-        """Take items out of the view; their lines are known all the same."""
+        """Remove items from the view; their lines stay known."""
         for line, _ in self._view[first:end]:
             self._shown[line] -= 1
             if not self._shown[line]:
@@ -270,12 +273,12 @@ class Chain:
         del self._view[first:end]
 
     def _place(self, line: object) -> int | None:
-        """Return the place behind a recent line; None where the item that it is or follows is not in the view."""
+        """Return the place after a recent line; None if its item, or the item before it, is not in the view."""
         ref = self._recent.get(line) if isinstance(line, str) else None
         return self._view.index(ref) + 1 if ref is not None and ref in self._view else None
 
     def _kept(self, keeps: _Keeps, end: int) -> set[int]:
-        """Return the places of the items that a boundary says are kept."""
+        """Return the places of the items that a boundary keeps."""
         view = self._view[:end]
         if keeps.lines:
             return {place for place, (line, _) in enumerate(view) if line in keeps.lines}

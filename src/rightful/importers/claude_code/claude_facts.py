@@ -1,4 +1,4 @@
-"""What Claude Code says about a session rather than in it: where it ran, what it used, how it ended."""
+"""Session facts in the lines of Claude Code: working folder, model, usage, and end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BESIDE = (("version", "version"), ("claude_code_version", "version"), ("gitBran
 
 
 class Facts:
-    """What is known of a session's start, as the lines tell it one after the other."""
+    """The facts of a session's start, collected line by line."""
 
     def __init__(self) -> None:
         self._told: Wire = {}
@@ -28,20 +28,20 @@ class Facts:
         return facts
 
     def state(self) -> Wire:
-        """Return what is known."""
+        """Return the known facts."""
         return self._told
 
     @property
     def are_whole(self) -> bool:
-        """Whether nothing is looked for any more."""
+        """Whether all facts are known."""
         return self._told.keys() >= {"cwd", "model"}
 
     def learn(self, value: Mapping[str, Any], resumed: list[str]) -> Wire | None:
-        """Return all that is known when a line says more; None when it says nothing new.
+        """Return all known facts if a line adds one; None if it adds nothing.
 
         Args:
             value: The line.
-            resumed: The ids of other sessions whose lines stood in the file before; the last one is its parent.
+            resumed: The ids of other sessions with earlier lines in the file; the last one is the parent.
         """
         message = value.get("message")
         model = message.get("model") if isinstance(message, dict) else value.get("model")
@@ -64,18 +64,18 @@ class Facts:
 
 
 def described(value: Mapping[str, Any]) -> Wire:
-    """Return the facts of a subagent's start that its description says."""
+    """Return the facts of a subagent's start from its description."""
     model = value.get("model")
     told = {"model": model} if isinstance(model, str) and model else {}
     return told | {"extra": {name: item for name, item in value.items() if name not in told}}
 
 
 def usage_of(line: Line, message: Mapping[str, Any]) -> Wire | None:
-    """Return what an answer has used so far; None where nothing is said that counts.
+    """Return the usage of an answer so far; None if the line has no valid usage.
 
     Args:
         line: One of its lines.
-        message: What stands in it. A stream log's is printed before the answer is counted.
+        message: Its message. A stream log prints it before the answer's usage is known.
     """
     usage, of, model = message.get("usage"), message.get("id"), message.get("model")
     if not isinstance(usage, dict) or not isinstance(of, str) or not 0 < len(of) <= limits.WORD_CHARS:
@@ -90,13 +90,13 @@ def usage_of(line: Line, message: Mapping[str, Any]) -> Wire | None:
 
 
 def _counted(usage: Mapping[str, Any]) -> tuple[Wire, Wire]:
-    """Return the numbers of a usage, and what else it says."""
+    """Return the numbers of a usage, and its other fields."""
     counts = numbers(usage)
     return counts, {name: item for name, item in usage.items() if name not in counts}
 
 
 def result_of(line: Line) -> Iterator[Wire]:
-    """Yield how a run ended, as a `result` line of a stream log says: its end, its own usage, what went wrong."""
+    """Yield the events of a `result` line of a stream log: the run's end, its usage, and its error."""
     value = line.value
     turns = value.get("num_turns")
     stated = {"type", "uuid", "session_id", "sessionId", "num_turns", "usage", "result", "timestamp"}
@@ -116,7 +116,7 @@ def result_of(line: Line) -> Iterator[Wire]:
 
 
 def error_of(line: Line) -> Wire:
-    """Return what went wrong when the API was asked, which Claude Code tries again."""
+    """Return the error of an API request that Claude Code retries."""
     error = line.value.get("error")
     message = error.get("message") if isinstance(error, dict) else error
     content = line.value.get("content")

@@ -1,15 +1,15 @@
-"""Whose a file of Claude Code is: what its path says, and what each of its lines says.
+"""Find the session of a file of Claude Code, and of each of its lines.
 
 | file | session |
 |---|---|
 | `<uuid>.jsonl` | `claude-code:<uuid>` |
-| `<session>/subagents/agent-<id>.jsonl`, and `agent-<id>.meta.json` beside it | `claude-code:<session>/<id>` |
+| `<session>/subagents/agent-<id>.jsonl`, and `agent-<id>.meta.json` next to it | `claude-code:<session>/<id>` |
 | `agent-<id>.jsonl` anywhere else (older versions) | `claude-code:<sessionId of its lines>/<id>` |
-| anything else: a stream log, standard input, a copy under another name | that of its first line that says one |
+| anything else: a stream log, standard input, a copy under another name | that of its first line with a session id |
 
-A line that says whose it is belongs to that session, whatever the file is called: a file that
-was resumed begins with a copy of its ancestor's lines (claude-code#8524, #12235). Two parents may
-have a subagent of the same id (#44597), so its name is below its parent's.
+A line with a session id belongs to that session, whatever the file's name: a resumed file begins with a copy of its
+ancestor's lines (claude-code#8524, #12235). Two parents may have subagents with the same id (#44597), so a subagent's
+name includes its parent's.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from rightful.importers.engine.formats import Origin
 from rightful.importers.shared.foreign_fields import session_of
 
 NAMESPACE = "claude-code"
-"""The namespace of the sessions, their producer and their harness."""
+"""The namespace of the sessions; also their producer and their harness."""
 
 _OWN = re.compile(r"(?P<id>[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\.jsonl\Z")
 _AGENT = re.compile(r"agent-(?P<id>.+?)(?:\.meta\.json|\.jsonl)\Z")
 _BELOW = re.compile(r"(?:\A|/)(?P<parent>[^/]+)/subagents/(?:[^/]+/)*[^/]+\Z")
-_ROOTS = 256  # lines of inline sidechains that are remembered with their root
+_ROOTS = 256  # lines of inline sidechains whose root is stored
 
 
 class Place(NamedTuple):
-    """What a path says.
+    """The ids in a path.
 
     Attributes:
-        own: The session's id, or that of a subagent's parent; None where the path does not say it.
-        agent: The subagent's id; None for a session of its own.
+        own: The session's id, or that of a subagent's parent; None if the path has none.
+        agent: The subagent's id; None if it is not a subagent's file.
     """
 
     own: str | None
@@ -45,7 +45,7 @@ class Place(NamedTuple):
 
 
 def place_of(origin: Origin) -> Place:
-    """Return what the path of a file says of whose it is."""
+    """Return the ids in a file's path."""
     path = origin.path.replace("\\", "/")
     name = path.rpartition("/")[2]
     if (agent := _AGENT.match(name)) is not None:
@@ -56,7 +56,7 @@ def place_of(origin: Origin) -> Place:
 
 
 class Owner(NamedTuple):
-    """Whose a line is.
+    """The session of a line.
 
     Attributes:
         value: The session's name without its namespace: `<id>` or `<id>/<agent>`.
@@ -72,10 +72,10 @@ class Owner(NamedTuple):
 
 
 class Owners:
-    """Says whose each line of one file is.
+    """Finds the session of each line of one file.
 
     Args:
-        place: What the file's path says.
+        place: The ids in the file's path.
     """
 
     def __init__(self, place: Place) -> None:
@@ -91,18 +91,18 @@ class Owners:
         return self._place.agent is not None
 
     def state(self) -> dict[str, Any]:
-        """Return what is needed to go on behind a line."""
+        """Return the state needed to continue after a line."""
         return {"own": self.own, "order": self._order, "roots": self._roots}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on as after that state."""
+        """Continue from a state."""
         self.own, self._order, self._roots = state["own"], list(state["order"]), dict(state["roots"])
 
     def of(self, value: Mapping[str, Any]) -> Owner:
-        """Return whose a line is.
+        """Return the session of a line.
 
         Raises:
-            InvalidEventError: It does not say it, nor did the file, or says what names nobody.
+            InvalidEventError: Neither the line nor the file has a session id, or the id is not valid.
         """
         name = "session_id" if "sessionId" not in value and "session_id" in value else "sessionId"
         raw = value.get(name)
@@ -123,12 +123,12 @@ class Owners:
         return known
 
     def resumed(self, raw: str) -> list[str]:
-        """Return the ids of the sessions whose conversation precedes that of another in this file, in order."""
+        """Return the ids of the sessions whose lines precede those of this session in the file, in order."""
         return self._order[: self._order.index(raw)] if raw in self._order else []
 
     def _agent(self, value: Mapping[str, Any]) -> str | None:
-        """Return the id of the subagent that a line is of; the root of its chain where none is said."""
-        called = value.get("parent_tool_use_id")  # a stream log does not say the agent, only the call that began it
+        """Return the id of a line's subagent; the root of its chain if the line has none."""
+        called = value.get("parent_tool_use_id")  # a stream log has no agent id, only the call that started it
         if isinstance(called, str) and called:
             return called
         if self._place.agent is None and value.get("isSidechain") is not True:

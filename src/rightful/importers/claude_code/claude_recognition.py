@@ -1,9 +1,9 @@
-"""What proves that an object was written by Claude Code.
+"""Recognise objects that were written by Claude Code.
 
 Other tools write lines with the same `type`, `sessionId`, `uuid` and `parentUuid` (Qwen Code), or `type` and
 `session_id` (Droid, Cursor, Gemini CLI). So neither a type nor a session id proves anything: a line counts only if it
-holds a field or a message form that no other tool writes. A file needs one such line; what surrounds it may be of
-types that are not listed here.
+has a field or a message form that no other tool writes. A file needs one such line; its other lines may be of types
+that are not listed here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MARKS = {
     "tag": "tag",
     "worktree-state": "worktreeSession",
 }
-"""Of lines without a conversation, the field that the type has in Claude Code."""
+"""For types of lines outside of the conversation, the field that the type has in Claude Code."""
 
 _SPOKEN = frozenset({"user", "assistant"})
 _NO_SESSION = frozenset({"summary", "file-history-snapshot"})  # these lines name no session
@@ -34,7 +34,7 @@ _FOREIGN = frozenset({"qwen_code_version", "systemPayload"})
 
 
 def is_claude_code(value: Mapping[str, Any]) -> bool:
-    """Return whether an object holds what only Claude Code writes."""
+    """Return whether an object has fields that only Claude Code writes."""
     kind = value.get("type")
     if not isinstance(kind, str):
         return kind is None and "agentType" in value and ("spawnDepth" in value or "toolUseId" in value)
@@ -69,6 +69,6 @@ def _is_of_stream_log(kind: str, value: Mapping[str, Any]) -> bool:
 
 
 def _is_message(value: Mapping[str, Any]) -> bool:
-    """Return whether a line holds a message in the form of Anthropic's API: with `content`, and not with `parts`."""
+    """Return whether a line has a message in the form of Anthropic's API: with `content`, and not with `parts`."""
     message = value.get("message")
     return isinstance(message, dict) and isinstance(message.get("content"), str | list) and "parts" not in message

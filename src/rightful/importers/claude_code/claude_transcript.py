@@ -2,24 +2,24 @@
 
 | line | events |
 |---|---|
-| `assistant` | a message, thought or tool call a block, `usage.recorded`; `error.recorded` where the API failed |
-| `user` | one message, and a tool result a block |
+| `assistant` | a message, thought or tool call per block, `usage.recorded`; `error.recorded` if the API failed |
+| `user` | one message, and a tool result per block |
 | `system`, `compact_boundary` | `history.compacted` |
 | `system`, `init` (a stream log) | `session.started`, and the rest as data |
 | `result` (a stream log) | `session.ended`, the usage since the start, `error.recorded` |
-| `stream_event` (a stream log) | none: the lines beside it say the same whole |
-| `progress` of a subagent | `data.recorded`, and what the subagent said, as the subagent's |
-| `attachment` with a prompt that was typed in the midst of a turn | a message of the user (`queued`) |
+| `stream_event` (a stream log) | none: other lines have the complete message |
+| `progress` of a subagent | `data.recorded`, and the subagent's message, in the subagent's session |
+| `attachment` with a prompt that was typed during a turn | a message of the user (`queued`) |
 | any other | `data.recorded` |
 
-The key of a line's event is (session, the line's `uuid`, the block's place), so a line that a
-resumed session copied, or that stands in a stream log too, is the same fact; one that a fork wrote
-under its own session is the fork's. A line without a `uuid` is named by its content and how often
-that stood in the file before. `parentUuid` says how the user went back (`chain`).
+The key of a line's event is (session, the line's `uuid`, the block's place). So a line that a resumed session copied,
+or that is also in a stream log, is the same fact; one that a fork wrote under its own session is the fork's. A line
+without a `uuid` is identified by its content and by how often the same content precedes it. `parentUuid` shows rewinds
+of the user (`claude_compactions`).
 
-An answer takes several lines, each with the usage so far; the last one counts, and adding them up
-counts 1.8 times (claude-code#87303). A stream log is printed before an answer is counted, so there
-only a line that says why the answer stopped counts.
+An answer has several lines, each with the usage so far; the last one counts, and their sum would be 1.8 times too high
+(claude-code#87303). A stream log is printed before an answer's usage is known, so only a line with the stop reason
+counts there.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ _ENVELOPE = frozenset(
     }
     | {"userType", "cwd", "version", "gitBranch", "slug", "entrypoint", "parent_tool_use_id"}
 )
-_OF_AGENT = ("cwd", "version", "gitBranch")  # what a subagent has of its parent
-_HELD_LINES = 64  # at the beginning of a file, until one names the session and a time
+_OF_AGENT = ("cwd", "version", "gitBranch")  # fields that a subagent has from its parent
+_HELD_LINES = 64  # at the beginning of a file, until one has a session and a time
 _NEVER_HELD = frozenset({"user", "assistant", "system", "result", "stream_event"})
 _DIGITS = 16  # of a digest, by which repeats of a line are counted
 
@@ -86,7 +86,7 @@ class ClaudeCode:
     READER_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Return whether an object holds what only a transcript, a stream log or a subagent's description holds."""
+        """Return whether an object has fields that only a transcript, a stream log or a subagent's description has."""
         return is_claude_code(value)
 
     def reader(self, origin: Origin) -> ClaudeCodeReader:
@@ -98,7 +98,7 @@ class ClaudeCodeReader(GrowingReader):
     """Reads one file.
 
     Args:
-        origin: The file; its path may say whose it is.
+        origin: The file; its path may name the session.
     """
 
     def __init__(self, origin: Origin) -> None:
@@ -117,7 +117,7 @@ class ClaudeCodeReader(GrowingReader):
         self._held: list[Found] | None = []
 
     def state(self) -> dict[str, Any]:
-        """Return what is needed to go on behind the lines that were read."""
+        """Return the state needed to continue after the last line."""
         return {
             "owners": self._owners.state(),
             "at_us": self._at_us,
@@ -131,7 +131,7 @@ class ClaudeCodeReader(GrowingReader):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on behind the lines after which that state was returned."""
+        """Continue from a state."""
         self._owners.restore(state["owners"])
         self._at_us = state["at_us"]
         self._facts = {value: Facts.of(facts) for value, facts in state["facts"].items()}
@@ -145,24 +145,24 @@ class ClaudeCodeReader(GrowingReader):
         self._held = None if state["held"] is None else [Found(line, value) for line, value in state["held"]]
 
     def restart(self, state: Mapping[str, Any]) -> None:
-        """Begin anew; what stands in the file now is read as it is, and what was read stays recorded."""
+        """Read the file from its beginning; events of its earlier content stay recorded."""
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
-        """Return events as they are to be appended; see `Heads`."""
+        """Return the events to append; see `Heads`."""
         return self._heads.plan(log, events)
 
     def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
-        """Return what is to be withdrawn; see `Heads`."""
+        """Return the withdrawals to append; see `Heads`."""
         del receipts
         return self._heads.after(log, events)
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield what one line says, behind what the lines say that waited for it.
+        """Yield the events of one line, after those of earlier lines that waited for it.
 
-        A file may begin with lines that name no session or no time. They are held until a line names both.
+        A file may begin with lines without a session or a time. They are held until a line has both.
 
         Raises:
-            InvalidEventError: It does not say whose it is, or has not the shape of its type.
+            InvalidEventError: Its session is unknown, or it does not have the shape of its type.
         """
         if self._held is None:
             yield from self._events(found)
@@ -183,7 +183,7 @@ class ClaudeCodeReader(GrowingReader):
         yield from self._events(found)
 
     def _waits(self, value: Mapping[str, Any]) -> bool:
-        """Return whether a line at the beginning of a file has to wait for a session's name or for a time."""
+        """Return whether a line at the beginning of a file must wait for a session's name or for a time."""
         kind = value.get("type")
         if not isinstance(kind, str) or kind in _NEVER_HELD:
             return False
@@ -225,7 +225,7 @@ class ClaudeCodeReader(GrowingReader):
                 self._follow(line, [])
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
-        """Say what a person should know of the file as a whole."""
+        """Yield notes on the file as a whole."""
         del end
         if self._held:
             what = f"lines at the beginning wait for a line with a session and a time: {len(self._held)}"
@@ -237,7 +237,7 @@ class ClaudeCodeReader(GrowingReader):
             what = "a stub without messages. The messages of a batch run are in its stream log, cc-session-*.log"
             yield Problem(None, what, lost=False)
 
-    # -- what every line has -----------------------------------------------------------------
+    # -- fields of every line -----------------------------------------------------------------
 
     def _timed(self, value: Mapping[str, Any], number: int) -> Problem | None:
         text = value.get("timestamp")
@@ -314,9 +314,9 @@ class ClaudeCodeReader(GrowingReader):
             yield from self._usage(line, message)
 
     def _reported(self, line: Line) -> Iterator[Wire | Problem]:
-        """Yield what a subagent said, where its parent's file reports it: a line of its own within `data`.
+        """Yield a subagent's message from its parent's file, where it is a line within `data`.
 
-        It has the keys that the subagent's own file gives it, if there is one.
+        Its events have the same keys as from the subagent's own file, if there is one.
         """
         match line.value.get("data"):
             case {
@@ -339,18 +339,18 @@ class ClaudeCodeReader(GrowingReader):
         yield from self._spoken(nested, kind)
 
     def _repeats(self, line: Line, chain: Chain | None, queue: Queue, content: object) -> bool:
-        """Return whether a line of the user, or the one that it is a copy of, repeats a prompt of an attachment."""
+        """Return whether a line of the user, or its original, repeats a prompt of an attachment."""
         return queue.is_repeat(line.ident) if chain is None else queue.repeats(content, line.ident)
 
     def _asked(self, line: Line, chain: Chain, prompt: Ref) -> Iterator[Wire]:
-        """Yield what the user took back by going back to ask something else."""
+        """Yield the items that the user undid by rewinding."""
         parent = line.value.get("parentUuid")
         if (popped := chain.went_back(line.ident, parent)) is not None:
             yield line.common | popped
         chain.asked(parent, prompt)
 
     def _attached(self, line: Line) -> Iterator[Wire]:
-        """Yield a prompt that the model was given in the midst of a turn; any other attachment as data."""
+        """Yield a prompt that was given to the model during a turn; any other attachment as data."""
         found, chain, queue = prompt_of(line.value), self._moved(line), self._queues[line.owner.value]
         if found is not None and chain is not None and chain.knows(found[1]):  # its own line was read before
             queue.repeat(line.ident)
@@ -399,7 +399,7 @@ class ClaudeCodeReader(GrowingReader):
         return line.event("data.recorded", "data", digest(data), name=name[: limits.WORD_CHARS], data=data)
 
     def _chain(self, line: Line) -> Chain | None:
-        """Return the chain of a line's session; none of a subagent's lines in its parent's own file."""
+        """Return the chain of a line's session; None for a subagent's lines in its parent's file."""
         if line.owner.agent is not None and not self._owners.is_of_agent:
             return None
         chain = self._chains.get(line.owner.value)
@@ -408,7 +408,7 @@ class ClaudeCodeReader(GrowingReader):
         return chain
 
     def _moved(self, line: Line) -> Chain | None:
-        """Return the chain that a line moves: none for a copy of a line that was read before."""
+        """Return the chain that a line changes; None for a copy of an earlier line."""
         chain = self._chain(line)
         return None if chain is None or chain.knows(line.value.get("uuid")) else chain
 
@@ -420,7 +420,7 @@ class ClaudeCodeReader(GrowingReader):
             chain.copy(uuid)
 
     def _described(self, value: Mapping[str, Any]) -> Iterator[Wire]:
-        """Yield what the description of a subagent says."""
+        """Yield the start of a subagent from its description."""
         if self._place.own is None or self._place.agent is None:
             what = "Expected a file <session>/subagents/agent-<id>.meta.json: its content does not name a session"
             raise InvalidEventError(what)
@@ -431,12 +431,12 @@ class ClaudeCodeReader(GrowingReader):
 
 
 def _ref(line: Line, event: Wire) -> Ref:
-    """Return the item that an event is: the last part of its key is the block's place."""
+    """Return the item of an event: the last part of its key is the block's place."""
     return line.ident, json.loads(event["key"])[-1]
 
 
 def _is_at_rest(kind: str, message: Mapping[str, Any], event: Wire) -> bool | None:
-    """Say whether the model works no more behind an event; None where the event does not tell."""
+    """Return whether the model is idle after an event; None if the event does not show it."""
     if kind == "user":
         if event["type"] == "message.recorded":
             return True if text_of(event["content"]).startswith(AT_REST) else None

@@ -1,9 +1,9 @@
 """Prompts that the user typed while the model worked.
 
-Claude Code keeps them in a queue (`queue-operation` lines) and gives them to the model in the midst of its turn, as an
-`attachment` of the type `queued_command`; what is left at the end of the turn becomes the next line of the user.
-A prompt may come in both forms, and is told once, at the attachment. The queue also holds what no user typed, such as
-the notification that a background task ended (its `commandMode` is not `prompt`).
+Claude Code puts them into a queue (`queue-operation` lines) and passes them to the model during its turn, as an
+`attachment` of the type `queued_command`; those left at the end of the turn become the next line of the user.
+A prompt may occur in both forms, and is recorded once, from the attachment. The queue also has entries that no user
+typed, such as the notification that a background task ended (its `commandMode` is not `prompt`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _NOTIFICATION = "<task-notification>"
 
 
 def prompt_of(value: Mapping[str, Any]) -> tuple[object, object] | None:
-    """Return the prompt that an attachment gives to the model, and the id that its own line would have.
+    """Return the prompt that an attachment passes to the model, and the id that its own line would have.
 
-    None where it holds no prompt of the user.
+    Return None if it has no prompt of the user.
     """
     held = value.get("attachment")
     if not isinstance(held, dict) or held.get("type") != "queued_command":
@@ -39,11 +39,11 @@ def prompt_of(value: Mapping[str, Any]) -> tuple[object, object] | None:
 
 
 class Queue:
-    """What is known of the queue of one session, behind a line.
+    """The state of the queue of one session after a line.
 
-    A line of the user repeats a prompt of an attachment if it has the id that the attachment names, if the model did
-    not rest since then, so that nothing could be typed, or if it was taken from the queue and nothing else with its
-    words was put there.
+    A line of the user repeats a prompt of an attachment in three cases: it has the id that the attachment names; or
+    the model was not idle since then, so that nothing could be typed; or it was removed from the queue and no other
+    entry with the same text was added.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Queue:
         self._is_taken = False
 
     def state(self) -> dict[str, Any]:
-        """Return what is needed to go on behind a line."""
+        """Return the state needed to continue after a line."""
         return {
             "waiting": dict(+self._waiting),
             "given": dict(+self._given),
@@ -67,7 +67,7 @@ class Queue:
 
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> Queue:
-        """Return the queue of that state."""
+        """Return the queue of a state."""
         queue = cls()
         queue._waiting, queue._given = Counter(state["waiting"]), Counter(state["given"])
         queue._lines, queue._repeats = list(state["lines"]), list(state["repeats"])
@@ -76,7 +76,7 @@ class Queue:
         return queue
 
     def operation(self, value: Mapping[str, Any]) -> None:
-        """Take a `queue-operation`."""
+        """Apply a `queue-operation`."""
         match value:
             case {"operation": "enqueue", "content": str() | list() as content}:
                 self._waiting[_mark(content)] += 1
@@ -86,10 +86,10 @@ class Queue:
                 pass
 
     def give(self, prompt: object, line: object) -> None:
-        """Take a prompt that an attachment gives to the model.
+        """Add a prompt that an attachment passes to the model.
 
         Args:
-            prompt: What it says.
+            prompt: Its text.
             line: The id that its own line would have.
         """
         mark = _mark(prompt)
@@ -100,10 +100,10 @@ class Queue:
             self._lines.append(_mark(line))
 
     def repeats(self, prompt: object, line: str) -> bool:
-        """Take a line of the user; return whether it repeats a prompt that was given before.
+        """Add a line of the user; return whether it repeats an earlier prompt of an attachment.
 
         Args:
-            prompt: What it says.
+            prompt: Its text.
             line: Its id.
         """
         mark, is_taken, self._is_taken = _mark(prompt), self._is_taken, False
@@ -117,15 +117,15 @@ class Queue:
         return is_repeated
 
     def repeat(self, line: str) -> None:
-        """Note that a line repeats a prompt, so that a copy of the line does too."""
+        """Record that a line repeats a prompt, so that a copy of the line does too."""
         self._repeats.append(_mark(line))
 
     def is_repeat(self, line: str) -> bool:
-        """Return whether a line, or the one that it is a copy of, repeats a prompt."""
+        """Return whether a line, or its original, repeats a prompt."""
         return bool(self._repeats) and _mark(line) in self._repeats
 
     def rest(self) -> None:
-        """Note that the model has answered: from now on the user can type again."""
+        """Record that the model has answered, so that the user can type again."""
         self._in_turn = []
 
 

@@ -1,10 +1,9 @@
-"""The event messages of Codex: what its user interface was told.
+"""The event messages of Codex, which it sends to its user interface.
 
-What a person, the model or its reasoning said stands in them a second time (`user_message`,
-`agent_message`, `agent_reasoning`); it is told as the response items tell it, under one id. Other
-messages say what no response item says: what was used, how a turn ended, what was rolled back,
-what went wrong. The rest is kept as data, such as `exec_command_end` with its exit code and time.
-Which of them a rollout keeps is in openai/codex (codex-rs/rollout/src/policy.rs).
+They repeat the messages of the user and the model and its reasoning (`user_message`, `agent_message`,
+`agent_reasoning`); these get the same id as from the response items. Other event messages have facts that no response
+item has: usage, ends of turns, rollbacks and errors. The rest is stored as data, such as `exec_command_end` with its
+exit code and time. Which of them are in a rollout is defined in openai/codex (codex-rs/rollout/src/policy.rs).
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from rightful.importers.codex.codex_items import message, thought
 from rightful.importers.shared.foreign_fields import digest, shaped
 from rightful.importers.shared.record_parts import Part, data, extra, numbers, without, word
 
-BEGINS = ("task_started", "turn_started")  # no set: what stands in a file may have no hash
+BEGINS = ("task_started", "turn_started")  # a tuple: a value from a file may not be hashable
 """The messages that begin a turn."""
 
 ENDS = ("task_complete", "turn_complete", "turn_aborted")
 """The messages that end one."""
 
 ROLLED_BACK = "thread_rolled_back"
-"""The message that takes turns back."""
+"""The message that undoes turns."""
 
 _ASKED = ("exec_approval_request", "apply_patch_approval_request", "request_user_input", "request_permissions")
 
@@ -48,12 +47,12 @@ class _Usage(msgspec.Struct):
 
 
 class Running(msgspec.Struct):
-    """The running total of a thread, which begins again where a new process does not know the old one.
+    """The running total of a thread, which restarts if a new process does not know the old total.
 
     Attributes:
         total: The last total that was read.
-        stretch: How often it has begun again.
-        has_worked: The model has answered since that total.
+        stretch: How often it has restarted.
+        has_worked: Whether the model has answered since that total.
     """
 
     total: dict[str, Any] | None = None
@@ -61,15 +60,15 @@ class Running(msgspec.Struct):
     has_worked: bool = False
 
     def take(self, total: Mapping[str, Any], last: Mapping[str, Any] | None) -> int:
-        """Take the next total; return which stretch it is of, from 0.
+        """Add the next total; return its stretch, from 0.
 
-        A total that is lower than the one before began again. So did one that is all that the last response used,
-        though something was used before; unless it is the same again and the model has not answered since, as Codex
-        repeats it with each new rate limit.
+        A total lower than the one before has restarted. So has a total that equals the usage of the last response
+        although there was usage before, unless it repeats the previous total and the model has not answered since:
+        Codex repeats it with each new rate limit.
 
         Args:
-            total: What the stretch used so far.
-            last: What the last response used.
+            total: The usage of the stretch so far.
+            last: The usage of the last response.
         """
         counts = numbers(total)
         if self.total is not None and any(self.total.values()):
@@ -89,7 +88,7 @@ class _Tokens(msgspec.Struct):
 class _End(msgspec.Struct):
     turn_id: str | None = None
     reason: str | None = None
-    last_agent_message: str | None = None  # told by `last_said`; here only its form is checked
+    last_agent_message: str | None = None  # handled by `last_said`; only validated here
 
 
 class _Error(msgspec.Struct):
@@ -101,15 +100,15 @@ class _RolledBack(msgspec.Struct):
 
 
 def parts_of_event(payload: Mapping[str, Any], turn: str | None, running: Running) -> Iterator[Part]:
-    """Yield what one event message says, but for what is rolled back.
+    """Yield the parts of one event message, except for rollbacks.
 
     Args:
         payload: The message.
-        turn: The turn that is open.
+        turn: The open turn.
         running: The running total of its thread.
 
     Raises:
-        InvalidEventError: It is of a known type and has not its form.
+        InvalidEventError: It is of a known type but not valid.
     """
     match payload.get("type"):
         case "user_message":
@@ -133,23 +132,23 @@ def parts_of_event(payload: Mapping[str, Any], turn: str | None, running: Runnin
 
 
 def rolled_back(payload: Mapping[str, Any]) -> int:
-    """Return how many turns a message takes back.
+    """Return how many turns a message undoes.
 
     Raises:
-        InvalidEventError: It does not say.
+        InvalidEventError: It has no valid number.
     """
     read: _RolledBack = shaped(payload, _RolledBack)
     return read.num_turns
 
 
 def last_said(payload: Mapping[str, Any]) -> Part | None:
-    """Return the model's last word as the end of a turn repeats it; a failed turn has it there alone."""
+    """Return the model's last message, which the end of a turn repeats; a failed turn has it only there."""
     text = payload.get("last_agent_message")
     return message("assistant", text) if isinstance(text, str) and text else None
 
 
 def spawned(payload: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the threads of an agent and of the agent that it spawned, where a message tells of both."""
+    """Return the threads of an agent and of the agent that it spawned, if a message names both."""
     if payload.get("type") != "collab_agent_spawn_end":
         return None
     parent, child = payload.get("sender_thread_id"), payload.get("new_thread_id")
@@ -164,15 +163,15 @@ def _asked(payload: Mapping[str, Any]) -> Part:
 
 
 def _tokens(payload: Mapping[str, Any], running: Running) -> Iterator[Part]:
-    """Yield what the session used, what the last response used, and how much is left.
+    """Yield the usage of the session, the usage of the last response, and the rate limits.
 
-    The last response has no id in the file; the sum that it brought its stretch of the session to identifies it.
+    The last response has no id in the file; the total of its stretch identifies it.
     """
     read: _Tokens = shaped(payload, _Tokens)
     if read.info is not None:
         total, last = digest(read.info.total_token_usage), read.info.last_token_usage
         number = running.take(read.info.total_token_usage, last)
-        stretch = (number,) if number else ()  # the first one has no number, as in earlier versions
+        stretch = (number,) if number else ()  # the first one has no number, for the same keys as in earlier versions
         known = {"model_context_window": read.info.model_context_window, "stretch": f"{number}" if number else None}
         counts = numbers(read.info.total_token_usage)
         fields = {"counts": counts, "cumulative": True, **extra(without(known))}

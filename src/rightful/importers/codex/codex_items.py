@@ -1,9 +1,9 @@
-"""The response items of Codex: what the model was told, said and did.
+"""The response items of Codex: the input of the model, its messages and its actions.
 
 The forms are those of `ResponseItem` in openai/codex (codex-rs/protocol/src/models.rs and the
 schema of its app server): `message`, `agent_message`, `reasoning`, calls of functions, custom
 tools, the local shell, tool search, web search and image generation, and outputs. Others
-(`compaction`, `context_compaction`, what comes later) are kept as data.
+(`compaction`, `context_compaction`, future types) are stored as data.
 """
 
 from __future__ import annotations
@@ -18,8 +18,14 @@ from rightful.errors import InvalidEventError
 from rightful.importers.shared.foreign_fields import digest, shaped
 from rightful.importers.shared.record_parts import Part, arguments_of, data, exit_code_of, extra, without, word
 
-_TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")  # no set: a file may hold a list
-_CONTEXT = (  # how the messages begin that Codex itself says as the user (codex-rs/core/src/contextual_user_message.rs)
+_TEXTS = (
+    "input_text",
+    "output_text",
+    "text",
+    "summary_text",
+    "reasoning_text",
+)  # a tuple: a value from a file may not be hashable
+_CONTEXT = (  # prefixes of messages that Codex writes in the user's name (codex-rs/core/src/contextual_user_message.rs)
     "<environment_context>",
     "<user_instructions>",
     "# AGENTS.md instructions",
@@ -64,10 +70,10 @@ class _Output(msgspec.Struct):
 
 
 def parts_of_item(payload: Mapping[str, Any]) -> Iterator[Part]:
-    """Yield what one response item says.
+    """Yield the parts of one response item.
 
     Raises:
-        InvalidEventError: It is of a known type and has not its form.
+        InvalidEventError: It is of a known type but not valid.
     """
     kind = payload.get("type")
     read = _READERS.get(kind) if isinstance(kind, str) else None
@@ -78,7 +84,7 @@ def parts_of_item(payload: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def text_of(value: str | list[Any]) -> str | None:
-    """Return a message's content as one text; None where it holds anything but text."""
+    """Return a message's content as one text; None if it has anything but text."""
     if isinstance(value, str):
         return value
     texts: list[str] = []
@@ -90,13 +96,13 @@ def text_of(value: str | list[Any]) -> str | None:
 
 
 def message(role: str, said: str | list[Any], *, is_context: bool = False, **more: object) -> Part:
-    """Return a message, told by the text that its two forms have in common.
+    """Return a message, identified by the text that both of its forms have.
 
     Args:
-        role: Who speaks.
-        said: What is said: a text, or parts.
-        is_context: The tool says it as the user.
-        more: What else is known of it.
+        role: The role of its author.
+        said: Its content: a text, or parts.
+        is_context: Whether the tool wrote it in the user's name.
+        more: Its other fields.
     """
     text = text_of(said)
     whole = said if isinstance(said, str) or text is None or len(said) > 1 else text
@@ -113,7 +119,7 @@ def message(role: str, said: str | list[Any], *, is_context: bool = False, **mor
 
 
 def again(part: Part) -> Part:
-    """Return what an event message told before: its text under the same id, and parts of another form beside it."""
+    """Return a part that an event message already gave: its text under the same id, with other content as data."""
     content = part.fields.get("content")
     if part.fields.get("role") != "assistant" or not isinstance(content, list):
         return part
@@ -122,7 +128,7 @@ def again(part: Part) -> Part:
 
 
 def thought(text: str | None, **more: object) -> Part:
-    """Return a thought, told by its text, or where it has none by what it has."""
+    """Return a thought, identified by its text, or by its other fields if it has none."""
     return Part(
         "thought.recorded",
         ("thought",),
@@ -135,7 +141,7 @@ def between_agents(value: Mapping[str, Any]) -> Part:
     """Return a message from one agent to another, in either of its two forms.
 
     Raises:
-        InvalidEventError: It has not that form.
+        InvalidEventError: It does not have that form.
     """
     read: _AgentMessage = shaped(value, _AgentMessage)
     said = {"author": read.author, "recipient": read.recipient}
@@ -149,7 +155,7 @@ def between_agents(value: Mapping[str, Any]) -> Part:
 
 
 def _spoken(said: str | list[Any]) -> object:
-    """Return the texts of a message joined; images have their own form in each record of it."""
+    """Return the joined texts of a message; images differ between its two forms."""
     if isinstance(said, str):
         return said
     texts = [part["text"] for part in said if isinstance(part, Mapping) and isinstance(part.get("text"), str)]
@@ -171,7 +177,7 @@ def _agent_message(payload: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def _reasoning(payload: Mapping[str, Any]) -> Iterator[Part]:
-    """Yield a thought for each text, as the event messages tell them; the first has what is encrypted."""
+    """Yield a thought for each text, as in the event messages; the first one has the encrypted content."""
     read: _Reasoning = shaped(payload, _Reasoning)
     texts = [part.get("text") for part in (*read.summary, *(read.content or ())) if isinstance(part, Mapping)]
     said: list[str | None] = [text for text in texts if isinstance(text, str)]
@@ -215,7 +221,7 @@ def _image(payload: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def _call_id(payload: Mapping[str, Any]) -> str:
-    """Return the id of a call that may have none; then it is told by its content, and by how often that was called."""
+    """Return the id of a call; if it has none, it is identified by its content and its number of repetitions."""
     for name in ("call_id", "id"):
         if isinstance(found := payload.get(name), str) and found:
             return found
@@ -232,7 +238,7 @@ def _called(payload: Mapping[str, Any], call: str, name: str, arguments: object,
 
 
 def _answered(payload: Mapping[str, Any], call: str, output: object) -> Part:
-    """Return a call's result: its output, taken out of the forms that say more of it."""
+    """Return a call's result, with its output extracted from forms that have more fields."""
     key = ("output", payload["type"], call, digest(output))
     said, known = _unwrapped(output)
     code = known.get("exit_code", exit_code_of(said))
@@ -242,7 +248,7 @@ def _answered(payload: Mapping[str, Any], call: str, output: object) -> Part:
 
 
 def _unwrapped(output: object) -> tuple[object, dict[str, Any]]:
-    """Return an output, and what stood beside it: `{"output": …, "metadata": {"exit_code": …}}` as text or object."""
+    """Return an output and its metadata: `{"output": …, "metadata": {"exit_code": …}}`, as text or object."""
     value: Any = output
     if isinstance(output, str) and output.startswith('{"output":'):
         try:

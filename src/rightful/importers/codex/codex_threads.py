@@ -131,7 +131,7 @@ class Thread(msgspec.Struct):
             self.scope, self.told, self.has_asked = turn, {}, False
 
     def was_told(self, part: Part) -> bool:
-        """Say whether this scope has told of it in either form."""
+        """Return whether this scope has told of it in either form."""
         return part.twin is not None and part.twin[:_TOLD_CHARS] in self.told
 
     def tell(self, part: Part, *, is_item: bool) -> tuple[int, bool]:

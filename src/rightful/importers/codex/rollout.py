@@ -156,19 +156,19 @@ class CodexReader(GrowingReader):
         self._heads.restore(state["heads"])
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
-        """Return events as they are to be appended; see `Heads`."""
+        """Return the events to append; see `Heads`."""
         return self._heads.plan(log, events)
 
     def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
-        """Return what is to be withdrawn; see `Heads`."""
+        """Return the withdrawals to append; see `Heads`."""
         del receipts
         return self._heads.after(log, events)
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield what one line says.
+        """Yield the events of one line.
 
         Raises:
-            InvalidEventError: It is of a known type and has not its form, or nothing says whose it is.
+            InvalidEventError: It is of a known type but not valid, or nothing says whose it is.
         """
         line = plain_rollout.modern(found.value)
         if line is None:
@@ -330,7 +330,7 @@ def _turn_of(kind: object, payload: Mapping[str, Any]) -> tuple[str | None, int 
     """Return the turn that a line begins, and when it began; None where it says neither.
 
     Raises:
-        InvalidEventError: It has not the form of such a line.
+        InvalidEventError: It does not have the form of such a line.
     """
     if kind == "turn_context" or (kind == "event_msg" and payload.get("type") in BEGINS):
         read: _Turn = shaped(payload, _Turn)

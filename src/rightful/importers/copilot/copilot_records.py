@@ -99,7 +99,7 @@ def parts_of(record: Record, agent: Agent) -> Iterator[Part]:
     """Yield what a record says of the conversation; all else it says is data.
 
     Raises:
-        InvalidEventError: It is of a known type and has not its form.
+        InvalidEventError: It is of a known type but not valid.
     """
     read = _READERS.get(record.kind)
     if read is not None:

@@ -177,7 +177,7 @@ class CopilotReader(GrowingReader):
         """Yield what one record says.
 
         Raises:
-            InvalidEventError: It is of a known type and has not its form, or nothing says whose it is.
+            InvalidEventError: It is of a known type but not valid, or nothing says whose it is.
         """
         record = self._record(found)
         at = self._times.of(found.value.get("timestamp"))
@@ -190,11 +190,11 @@ class CopilotReader(GrowingReader):
             yield event
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
-        """Return events as they are to be appended; see `Heads`."""
+        """Return the events to append; see `Heads`."""
         return self._heads.plan(log, events)
 
     def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
-        """Return what is to be withdrawn; see `Heads`."""
+        """Return the withdrawals to append; see `Heads`."""
         del receipts
         return self._heads.after(log, events)
 

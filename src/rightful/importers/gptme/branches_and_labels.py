@@ -2,10 +2,10 @@
 
 | file | becomes |
 |---|---|
-| `branches/<name>.jsonl` | its messages; those that the conversation has not are popped: its history is another |
+| `branches/<name>.jsonl` | its messages; those that are not in the conversation are popped from its history |
 | `conv-checkpoints.jsonl` | `data.recorded`, the label and the number of messages of each |
 
-A backup (`main-undo-0`, `main-edit-0`) is a branch, and holds what was taken back (`LogManager.undo`
+A backup (`main-undo-0`, `main-edit-0`) is a branch with the messages that were undone or edited (`LogManager.undo`
 and `edit` in gptme's logmanager).
 """
 
@@ -26,14 +26,14 @@ from rightful.importers.shared.foreign_fields import digest, key_of, moment_us, 
 from rightful.importers.sources.text_files import Found, Problem
 
 ALONE = "its conversation has no `conversation.jsonl`; its messages were imported without comparison"
-"""What is said of a branch or a view that cannot be held against its conversation."""
+"""The note on a branch or a view that cannot be compared with its conversation."""
 
 
 class BranchReader(GrowingReader):
     """Reads a branch.
 
     Args:
-        place: Where its conversation stands.
+        place: Where its conversation is.
         origin: The file.
         main: The conversation itself.
     """
@@ -44,25 +44,25 @@ class BranchReader(GrowingReader):
         self._main = main
 
     def state(self) -> dict[str, Any]:
-        """Return what is needed to go on behind the last message."""
+        """Return the state needed to continue after the last message."""
         return self._messages.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on behind the last message."""
+        """Continue after the last message."""
         self._messages.restore(state)
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield what one message says, and that the conversation has it not.
+        """Yield the events of one message, and its pop if the conversation does not have it.
 
         Raises:
-            InvalidEventError: It is no message, or its lessons are not in their form.
+            InvalidEventError: It is not a message, or its lessons are not valid.
         """
         current = len(self._messages.current)
         wrong: InvalidEventError | None = None
         try:
             yield from self._messages.take(found)
         except InvalidEventError as error:
-            wrong = error  # its lessons may be wrong where the message itself is not
+            wrong = error  # its lessons may be invalid although the message itself is valid
         if self._main.is_known and len(self._messages.current) > current:
             for item in self._main.without(self._messages.current[-1]):
                 yield self._messages.popped(item, at_us=self._origin.mtime_us) | {"at_basis": "file"}
@@ -70,7 +70,7 @@ class BranchReader(GrowingReader):
             raise wrong
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
-        """Yield that it could not be held against its conversation, if so."""
+        """Yield a note if it could not be compared with its conversation."""
         del end
         if not self._main.is_known:
             yield Problem(None, ALONE, lost=False)
@@ -83,10 +83,10 @@ class _Checkpoint(msgspec.Struct):
 
 
 class CheckpointsReader(GrowingReader):
-    """Reads the labels that a person gave to places of a conversation (`/checkpoint`, `/backtrack`).
+    """Reads the labels that the user gave to places of a conversation (`/checkpoint`, `/backtrack`).
 
     Args:
-        place: Where its conversation stands.
+        place: Where its conversation is.
     """
 
     def __init__(self, place: Place) -> None:
@@ -94,18 +94,18 @@ class CheckpointsReader(GrowingReader):
         self._seen: Counter[str] = Counter()
 
     def state(self) -> dict[str, Any]:
-        """Return how often each stood in it."""
+        """Return how often each label occurred."""
         return {"seen": self._seen}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on behind the last one."""
+        """Continue after the last one."""
         self._seen = Counter(state["seen"])
 
     def events(self, found: Found) -> Iterator[Wire]:
-        """Yield a label as it stands.
+        """Yield a label unchanged.
 
         Raises:
-            InvalidEventError: It has not the shape of one.
+            InvalidEventError: It does not have the shape of one.
         """
         checkpoint: _Checkpoint = shaped(found.value, _Checkpoint)
         at_us, _ = moment_us(checkpoint.timestamp, "$.timestamp")

@@ -1,21 +1,20 @@
-"""The conversations of gptme: what was said and done, which lessons were shown, what was taken back.
+"""The conversations of gptme: messages, tool calls, shown lessons, and undone messages.
 
 | file | read by |
 |---|---|
-| `<dir>/conversation.jsonl` | `main`: its messages, its start, and what was taken back of it |
+| `<dir>/conversation.jsonl` | `main`: its messages, its start, and the messages that were undone |
 | `<dir>/events.jsonl` | `eventlog`: its changes, one by one |
 | `<dir>/branches/*.jsonl`, `<dir>/conv-checkpoints.jsonl` | `copies` |
-| `<dir>/views/*.jsonl` | `views`: what the conversation was compacted to |
+| `<dir>/views/*.jsonl` | `views`: the compacted forms of the conversation |
 | `<dir>/config.toml` | with the conversation: its name, model and workspace |
 
-The session is `gptme:<dir>`: nothing in the file says whose it is, so its folder must. A fork is
-a copy of the folder under another name, and another session that was told and shown the same. A
-folder `<dir>-compacted-<date>-<time>` is how older versions compacted: its start says `forked_from`.
+The session is `gptme:<dir>`: nothing in the file names it, so the folder's name does. A fork is a copy of the folder
+under another name, and another session with the same messages and lessons. Older versions compacted into a folder
+`<dir>-compacted-<date>-<time>`; its start has `forked_from`.
 
-The files of one conversation tell much of the same. A fact has one id and one body whichever of
-them tells it, so that the order of their import decides nothing but positions (`messages`).
-A message's time has no offset; gptme writes the local time of its machine, so it is read as that of
-this one.
+The files of one conversation overlap. A fact has the same id and body in each of them, so that the order of import
+only decides positions (`messages`). A message's time has no UTC offset; gptme writes the local time of its machine,
+so it is read as local time of this machine.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from rightful.importers.sources.text_files import Found, Problem
 
 _KINDS = {MAIN: "main", EVENTS: "events", "conv-checkpoints.jsonl": "checkpoints"}
 _COPIES = frozenset({"branches", "views"})
-_ROLES = ("system", "user", "assistant", "tool")  # no set: what stands in a file may have no hash
+_ROLES = ("system", "user", "assistant", "tool")  # a tuple: a value from a file may not be hashable
 _CHANGES = ("message_append", "message_edit", "undo", "checkpoint")
 _OTHERS = frozenset({"type", "session_id", "sessionId", "sessionID", "uuid", "parts", "message"})
 _EVENT = frozenset({"seq", "ts", "type", "payload"})
@@ -64,10 +63,9 @@ class Gptme:
         """Return the reader of one file.
 
         Raises:
-            InvalidEventError: Its path does not say whose conversation it is; of a file that nobody
-                named, only where it must be a conversation's.
-            NotYetError: It is a branch or a view, and the conversation that it must be held against
-                is being written.
+            InvalidEventError: Its path does not name a conversation. For a file found in a folder, only if it
+                must belong to a conversation.
+            NotYetError: It is a branch or a view, and the conversation to compare it with is being written.
         """
         try:
             place = _place_of(origin)
@@ -84,14 +82,14 @@ class Gptme:
         return reader
 
     def _main(self, place: Place) -> Main:
-        """Return the conversation that files beside it are held against, read once for all of them as long as it is."""
+        """Return the conversation that the other files of its folder are compared with; cached until it changes."""
         if self._beside is None or not self._beside.still_is(place.path):
             self._beside = Main(place.path, place.folder)
         return self._beside
 
 
 def _is_message(value: Mapping[str, Any]) -> bool:
-    """Return whether an object is a message with a time of text, and without what other tools add."""
+    """Return whether an object is a message with a textual time, and without fields of other tools."""
     is_timed = "content" in value and isinstance(value.get("timestamp"), str)
     return is_timed and value.get("role") in _ROLES and _OTHERS.isdisjoint(value)
 
@@ -101,7 +99,7 @@ def _is_event(value: Mapping[str, Any]) -> bool:
 
 
 def _is_held(place: Place) -> bool:
-    """Say whether a file is held against the conversation beside it: a copy, or a log that may tell of a view."""
+    """Return whether a file is compared with its conversation: a copy, or a log that may contain a view."""
     return place.kind in _COPIES or (place.kind == "events" and (place.path / "views").is_dir())
 
 
@@ -120,7 +118,7 @@ def _reader(place: Place, origin: Origin, main: Main) -> GrowingReader:
 
 
 def _place_of(origin: Origin) -> Place:
-    """Return where a file of a conversation stands."""
+    """Return the place of a file of a conversation."""
     if origin.path == STDIN:
         raise InvalidEventError("Expected a file: a conversation is named by its folder, and standard input has none")
     folder = Path(os.path.realpath(Path(origin.path).parent))  # the file's own link is not followed
@@ -133,7 +131,7 @@ def _place_of(origin: Origin) -> Place:
 
 
 class _UnknownSessionReader(GrowingReader):
-    """Reads a file in a folder that is no conversation: other tools' messages, unless they show lessons."""
+    """Reads a file that is not part of a conversation: messages of other tools, unless they show lessons."""
 
     def __init__(self, why: str) -> None:
         self._why = why
@@ -141,22 +139,22 @@ class _UnknownSessionReader(GrowingReader):
         self._shown = 0
 
     def state(self) -> dict[str, Any]:
-        """Return what was counted."""
+        """Return the counts."""
         return {"first": self._first, "shown": self._shown}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on counting."""
+        """Continue counting."""
         self._first, self._shown = state["first"], state["shown"]
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield nothing; count what shows lessons."""
+        """Yield nothing; count the messages that show lessons."""
         if is_lessons(found.value):
             self._first = self._first or found.line
             self._shown += 1
         return iter(())
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
-        """Yield why the file is passed over, or that it holds lessons that were shown to nobody known."""
+        """Yield why the file is skipped, or a problem if it has lessons that were shown to an unknown session."""
         del end
         if self._shown:
             yield Problem(self._first, f"{self._why}; messages that show lessons and were not imported: {self._shown}")

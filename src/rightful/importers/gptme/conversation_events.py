@@ -1,16 +1,15 @@
-"""The conversation itself: its messages, that its session began, and what was taken back of it.
+"""The conversation file: its messages, the start of its session, and the messages that were undone.
 
-gptme writes the file anew at each change, so an undo or an edit leaves no trace in it. Where the
-file is not what it was at the last import, what stood in it then and does not now was taken back:
-`history.popped`, and never a deletion. What is told is each item for itself, with the item's own
-key, so that the event log and the backups (`branches/main-undo-0.jsonl`), which tell of the same,
-add nothing to it.
+gptme rewrites the file at each change, so an undo or an edit leaves no trace in it. If the file changed since the last
+import, the messages that are no longer in it were undone: `history.popped`, never a deletion. Each item is popped by
+an event of its own, whose key depends only on the item. So the event log and the backups
+(`branches/main-undo-0.jsonl`), which record the same, add nothing.
 
-What stands in it again was put back: a copy of a backup, or of an older version of the file. Then the
-`history.popped` that this reader said of it is withdrawn, and the history has it where it was.
+A message that is in the file again was restored from a backup or from an older version of the file. Then the
+`history.popped` of this reader is withdrawn, and the history has the message where it was.
 
-A file that is being written has lost its end for a moment. So nothing is said to be gone until the
-file was whole, and the same after it was read as before; until then that waits for the next import.
+A file that is being written lacks its end for a moment. So no message counts as removed until the file ends with a
+complete line and did not change while it was read; until then that waits for the next import.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ from rightful.importers.sources.growing_files import is_settled
 from rightful.importers.sources.text_files import Found, Problem
 
 _READS_OVERWRITTEN_AGAIN = 3
-"""The first version of the reader that withdraws the pops of a conversation which a view wrote over."""
+"""The first version of the reader that withdraws the pops of a conversation that a view overwrote."""
 
 _COMPACTED = re.compile(r"(?P<of>.+?)(?:-compacted-\d{8}-\d{6})+\Z")
 
 
 class Place(NamedTuple):
-    """Where a file of a conversation stands.
+    """The place of a file of a conversation.
 
     Attributes:
         path: The conversation's folder.
@@ -62,11 +61,11 @@ class MainReader(GrowingReader):
     """Reads a conversation.
 
     Args:
-        place: Where it stands.
+        place: Where it is.
         origin: The file.
 
     Raises:
-        InvalidEventError: The folder's name cannot be that of a session.
+        InvalidEventError: The folder's name is not a valid session name.
     """
 
     def __init__(self, place: Place, origin: Origin) -> None:
@@ -88,7 +87,7 @@ class MainReader(GrowingReader):
                 self._beside = item
 
     def state(self) -> dict[str, Any]:
-        """Return what is needed to go on behind the last message, and what is still to be said to be gone."""
+        """Return the state needed to continue after the last message, with the removals that are not recorded yet."""
         own = {"began_us": self._began_us, "zone": self._zone, "model": self._model}
         return (
             self._messages.state()
@@ -102,23 +101,23 @@ class MainReader(GrowingReader):
         )
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on behind the last message."""
+        """Continue after the last message."""
         self._messages.restore(state)
         self._began_us, self._zone, self._model = state["began_us"], state["zone"], state["model"]
         self._told, self._gone, self._popped = list(state["told"]), list(state["gone"]), dict(state["popped"])
         self._before = [MessageItems(mark, tuple(items)) for mark, *items in state["before"]]
 
     def restart(self, state: Mapping[str, Any]) -> None:
-        """Keep what stood in the file, until it is known what stands there now."""
+        """Keep the earlier messages until the current ones are known."""
         self._gone = [*state["gone"], *(item for _, *items in state["standing"] for item in items)]
         self._before = [MessageItems(mark, tuple(items)) for mark, *items in state["before"] or state["standing"]]
         self._popped = dict(state["popped"])
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield what one message says, and that the session began where it tells more of that.
+        """Yield the events of one message, and the session's start if the message adds to it.
 
         Raises:
-            InvalidEventError: It is no message, or its lessons are not in their form.
+            InvalidEventError: It is not a message, or its lessons are not valid.
         """
         self._model = self._model or _model_of(found.value)
         if self._began_us is None and isinstance(text := found.value.get("timestamp"), str):
@@ -129,7 +128,7 @@ class MainReader(GrowingReader):
         yield from self._messages.take(found)
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
-        """Yield what was taken back, where the file is not what it was."""
+        """Yield the messages that were undone, if the file was rewritten."""
         del end
         yield from self._notes
         if self._zone is not None:
@@ -163,9 +162,9 @@ class MainReader(GrowingReader):
             yield from overwritten(place, before, self._messages, self._origin.mtime_us, is_past=True)
 
     def _put_back(self, current: set[str]) -> Iterator[Wire]:
-        """Yield what was taken back and stands in the file again.
+        """Yield the restoration of items that were popped and are in the file again.
 
-        An item counts how often it was taken back, as a negative number once it was put back.
+        The count of an item is how often it was popped; negative after it was restored.
         """
         for item, nth in self._popped.items():
             if nth > 0 and item in current:
@@ -173,7 +172,7 @@ class MainReader(GrowingReader):
                 yield self._messages.put_back(item, nth, at_us=self._origin.mtime_us) | {"at_basis": "file"}
 
     def _starts(self, began_us: int) -> Iterator[Wire]:
-        """Yield what is known of the start now, each once: what messages tell, and with it what stands beside them."""
+        """Yield each new version of the start: with the facts of the messages, then also with those of the settings."""
         model = self._model or self._beside.get("model")
         facts: Wire = {"harness": "gptme"} | ({"model": model} if isinstance(model, str) else {})
         for told in (facts, facts | self._more()):
@@ -185,7 +184,7 @@ class MainReader(GrowingReader):
             yield self._messages.stamped("session.started", key, at_us=began_us) | told
 
     def _more(self) -> Wire:
-        """Return what the settings and the folder's name say of the session."""
+        """Return the facts of the session from the settings and the folder's name."""
         names = ("name", "workspace", "agent")
         extra = {name: text for name in names if isinstance(text := self._beside.get(name), str) and text}
         if (copied := _COMPACTED.match(self._place.folder)) is not None:

@@ -1,24 +1,23 @@
-"""The tool calls in what a gptme assistant said: they stand in its text, in one of three forms.
+"""The tool calls in the text of a gptme assistant's message, in one of three forms.
 
 | form | a call | its id |
 |---|---|---|
-| `tool` | `@shell(call-1): {"command": "ls"}` at the beginning of a line | what stands in the brackets |
+| `tool` | `@shell(call-1): {"command": "ls"}` at the beginning of a line | the text in the brackets |
 | `xml` | `<tool-use><shell args="…">…</shell></tool-use>`, `<function_calls><invoke name="shell">…` | none |
 | `markdown` | a code block whose first word is a tool's: `shell`, `ipython`, `save x.py` … | none |
 
-A conversation uses one form (gptme's tools/base.py, `ToolUse.iter_from_content`, asks which one is
-set). The text does not say which, so the first of the table that the message holds is taken: code
-blocks in the arguments of a call, or in its tags, are no calls of their own.
+A conversation uses one form (a setting; see `ToolUse.iter_from_content` in gptme's tools/base.py). The text does not
+say which one, so the first form of the table that occurs in the message is used: code blocks in the arguments of a
+call, or in its tags, are not calls.
 
-In the `tool` form the arguments are one JSON object, which may go over several lines. Where it is
-no JSON (gptme repairs what a model got wrong) it is kept as its text, up to the bracket that closes
-it; where none does, gptme runs nothing and there is no call.
+In the `tool` form the arguments are one JSON object, which may span several lines. If it is not valid JSON (gptme
+repairs mistakes of a model), its text up to the closing bracket is stored; without a closing bracket gptme runs
+nothing and there is no call.
 
-A code block, or a tag, is a call only where its word is one that gptme runs: `TOOLS`, which are the
-`block_types` of the tools in gptme/tools of the public repository gptme/gptme. All other blocks are
-text: `python` is shown, `ipython` is run. What stands before `</think>` is a thought (codeblock.py).
-A bare fence closes the block that was opened last; gptme's own rule for one with text right behind
-it differs from version to version.
+A code block, or a tag, is a call only if gptme runs its first word: `TOOLS`, which are the `block_types` of the tools
+in gptme/tools of the public repository gptme/gptme. All other blocks are text: `python` is shown, `ipython` is run.
+Text before `</think>` is a thought (codeblock.py). A bare fence closes the block that was opened last; gptme's own
+rule for a fence followed directly by text differs between versions.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ TOOLS = {name: name for name in (
     "patch_anchored", "patch_many", "read", "restart", "save", "shell", "subagent", "tmux", "todo", "todoread",
     "todowrite", "vent",
 )} | {"py": "ipython"}  # fmt: skip
-"""The words that gptme runs as a block, and the tool that each means."""
+"""The first words of blocks that gptme runs, with their tools."""
 
 _CALL = re.compile(r"^@(?P<name>[\w.]+)\((?P<id>[\w\-:.]+)\):\s*(?=\{)", re.MULTILINE)
 _BLOCKS = re.compile(r"<(tool-use|function_calls)>(?P<inside>.*?)</\1>", re.DOTALL)
 _TAG = re.compile(r"<(?P<name>\w+)(?P<attributes>[^<>]*)>(?P<content>.*?)</(?P=name)>", re.DOTALL)
 _ATTRIBUTE = re.compile(r"""(?P<name>[\w-]+)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)')""")
 _FENCE = "```"
-_JSON = json.JSONDecoder(strict=False)  # a model may leave line ends in a string as they are
+_JSON = json.JSONDecoder(strict=False)  # a model may write unescaped line breaks in a string
 
 
 class Call(NamedTuple):
@@ -53,8 +52,8 @@ class Call(NamedTuple):
 
     Attributes:
         tool: The tool's name.
-        arguments: What it was called with.
-        id: Its id; None where the form has none.
+        arguments: Its arguments.
+        id: Its id; None if the form has none.
     """
 
     tool: str
@@ -63,7 +62,7 @@ class Call(NamedTuple):
 
 
 def calls_in(content: str) -> list[Call]:
-    """Return the calls in what an assistant said, in order."""
+    """Return the calls in an assistant's text, in order."""
     for form in (_of_tool_form, _of_xml, _of_markdown):
         if calls := list(form(content)):
             return calls
@@ -79,7 +78,7 @@ def _of_tool_form(content: str) -> Iterator[Call]:
 
 
 def _object(content: str, at: int) -> tuple[Any, int]:
-    """Return the JSON object that begins at a place, or its text, and where it ends; None where nothing closes it."""
+    """Return the JSON object that starts at an offset, or its text, and its end; None if no bracket closes it."""
     try:
         value, end = _JSON.raw_decode(content, at)
         escape(value)  # nested too deep for an event
@@ -129,7 +128,7 @@ def _of_markdown(content: str) -> Iterator[Call]:
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield what stands behind the opening fence of each closed block that has such, and what it holds."""
+    """Yield the info string and the text of each closed block that has an info string."""
     opened: list[int] = []
     for at, line in enumerate(lines):
         if not line.startswith(_FENCE):

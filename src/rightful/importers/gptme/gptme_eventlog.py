@@ -4,18 +4,17 @@
 |---|---|
 | `message_append` | the message, the same fact as in the conversation |
 | `undo` | `history.popped` of the last messages, as many as it says |
-| `message_edit` | its messages; what stood before and is not among them is popped |
-| `checkpoint` | its messages: those that gptme was started with stand nowhere else in the log |
-| any other | `data.recorded` as it is |
+| `message_edit` | its messages; earlier messages that are not among them are popped |
+| `checkpoint` | its messages: the initial messages of gptme are only here in the log |
+| any other | `data.recorded`, unchanged |
 
-(gptme's logmanager/eventlog.py.) What an event is told by is its message, never its `seq`: two
-processes write the same numbers, and a copied folder has them again. A checkpoint has a number of
-its own; newer versions drop what stands before it, so the log may begin with one, and that it
-became shorter says nothing.
+(gptme's logmanager/eventlog.py.) An event is identified by its message, never by its `seq`: two processes write the
+same numbers, and a copied folder repeats them. Newer versions drop the events before a checkpoint, so the log may
+begin with one, and a shorter log proves nothing.
 
-Of a conversation with views a checkpoint may hold a view: what of it stands in no whole conversation
-is left to the view, which says where it belongs. An undo there takes back of the view alone, and the
-log does not say so: what the conversation still has is not popped.
+In a conversation with views a checkpoint may be of a view. Messages that are in no complete conversation are then left
+to the view's own file, which shows their place. An undo there only affects the view, and the log does not say so:
+messages that the conversation still has are not popped.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class EventLogReader(GrowingReader):
     """Reads an event log.
 
     Args:
-        place: Where its conversation stands.
+        place: Where its conversation is.
         origin: The file.
         main: The conversation itself.
     """
@@ -74,19 +73,19 @@ class EventLogReader(GrowingReader):
         self._others: Counter[str] = Counter()
 
     def state(self) -> dict[str, Any]:
-        """Return what is needed to go on behind the last event."""
+        """Return the state needed to continue after the last event."""
         return self._messages.state() | {"others": self._others}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on behind the last event."""
+        """Continue after the last event."""
         self._messages.restore(state)
         self._others = Counter(state["others"])
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield what one event says.
+        """Yield the events of one log entry.
 
         Raises:
-            InvalidEventError: It has not the shape of one of its type.
+            InvalidEventError: It does not have the shape of one of its type.
         """
         event: _Event = shaped(found.value, _Event)
         at_us, _ = moment_us(event.ts, "$.ts")
@@ -116,7 +115,7 @@ class EventLogReader(GrowingReader):
                 yield head | {"name": event.type or "event", "data": found.value}
 
     def _undone(self, count: int, at_us: int, line: int) -> Iterator[Wire | Problem]:
-        gone = self._messages.take_back(max(count, 0))
+        gone = self._messages.undo(max(count, 0))
         yield from self._popped(gone, frozenset(), at_us)
         if (unknown := count - len(gone)) > 0:
             what = f"it undoes more messages than this log has: {unknown}; the conversation's import records the rest"
@@ -125,7 +124,7 @@ class EventLogReader(GrowingReader):
     def _replaced(
         self, messages: list[dict[str, Any]], at_us: int, line: int, *, is_edit: bool
     ) -> Iterator[Wire | Problem]:
-        """Take a list of messages for those that stand; yield those that did not, and what was edited away."""
+        """Replace the current messages by a list; yield the new messages, and the pops of those edited away."""
         before = self._messages.current
         known = {item for said in before for item in said.items}
         self._messages = Messages(self._place.folder, self._origin.mtime_us)
@@ -135,22 +134,22 @@ class EventLogReader(GrowingReader):
             except InvalidEventError as error:
                 yield Problem(line, str(below(f"$.payload.messages[{place}]", error)))
                 continue
-            if self._is_told(self._messages.current[-1], known, is_edit=is_edit):
+            if self._is_recorded(self._messages.current[-1], known, is_edit=is_edit):
                 yield from events
         if is_edit:
             current = frozenset(item for said in self._messages.current for item in said.items)
             yield from self._popped(before, current, at_us)
 
     def _popped(self, gone: list[MessageItems], current: frozenset[str], at_us: int) -> Iterator[Wire]:
-        """Yield what was taken back, unless the conversation has it still: then it was so in a view."""
+        """Yield the pops of undone messages, except those still in the conversation: these were undone in a view."""
         for said in gone:
             left = self._main.without(said) if self._main.is_known else said.items
             for item in left:
                 if item not in current:
                     yield self._messages.popped(item, at_us=at_us)
 
-    def _is_told(self, said: MessageItems, known: set[str], *, is_edit: bool) -> bool:
-        """Say whether a message of a list is to be told: it is not known, and no part of a view."""
+    def _is_recorded(self, said: MessageItems, known: set[str], *, is_edit: bool) -> bool:
+        """Return whether to record a message of a list: it is new, and not part of a view."""
         if known.issuperset(said.items):
             return False
         return is_edit or not self._has_views or not self._main.is_known or not self._main.without(said)

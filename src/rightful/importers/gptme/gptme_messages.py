@@ -1,23 +1,22 @@
-"""The messages of one gptme file, in order, as events: what is in them depends on the message alone.
+"""The messages of one gptme file, in order, as events that depend only on the message.
 
 | of a message | becomes |
 |---|---|
-| its role and content | `message.recorded`; its other fields stand in `extra` (`hide` as `hidden`) |
-| a tool call in an assistant's text | `tool_call.snapshotted` beside the message, which keeps its text as it was |
+| its role and content | `message.recorded`; its other fields are in `extra` (`hide` as `hidden`) |
+| a tool call in an assistant's text | `tool_call.snapshotted`, in addition to the message with its whole text |
 | a system message that answers a call | `tool_result.snapshotted`, and no message |
 | `metadata` | `usage.recorded` of that message: its numbers; the rest (model, tool …) in `extra` |
-| lessons | an exposure beside the message |
+| lessons | an exposure, in addition to the message |
 
-A message has no id of its own. Its key is the folder, the digest of its role, time and content, and
-how often that stands in the file before it, so that the same message in the conversation, a branch
-or the event log is the same fact, and twice in one file it is two. `metadata` may come later than
-the message, or be missing in one of the files; so its event has a key of its own, with its digest
-and what it is of.
+A message has no id. Its key is the folder, the digest of its role, time and content, and how often the same message
+precedes it in the file. So the same message in the conversation, a branch or the event log is the same fact, and two
+equal messages in one file are two facts. `metadata` may come later than the message, or be missing in one of the
+files; so its event has its own key, with its digest and the event it belongs to.
 
-A call in the `tool` form has an id, and its result names it. Calls of the other forms have none;
-theirs is made of the message's digest and their place, and each is answered by the next system
-message that is neither hidden nor for the screen alone, before the next message of the user or
-assistant: of the tool that its metadata names, else in order (gptme expects one result a call).
+A call in the `tool` form has an id, and its result names it. Calls of the other forms have none; their id consists of
+the message's digest and their place. Such a call is answered by the next system message that is neither hidden nor
+`ui_only`, before the next message of the user or assistant: by the tool that its metadata names, else in order (gptme
+expects one result per call).
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ from rightful.importers.shared.record_parts import numbers
 from rightful.importers.sources.text_files import Found, Problem
 
 PRODUCER = "gptme"
-"""The producer of all but the exposures."""
+"""The producer of all events except the exposures."""
 
 NAMESPACE = "gptme"
 """The namespace of the sessions."""
 
-_MARK_CHARS = 16  # of a digest, in a state: 64 bits tell the messages of one file apart
+_MARK_CHARS = 16  # of a digest, in a state: 64 bits distinguish the messages of one file
 _CALL_CHARS = 32
 _FAILED = "Error executing tool '"  # gptme's tools/base.py
 _READ = frozenset({"role", "content", "timestamp", "metadata", "hide"})
@@ -58,7 +57,7 @@ class _Message(msgspec.Struct):
 
 
 class MessageItems(NamedTuple):
-    """A message as it stands in a file.
+    """A message of a file, with its events.
 
     Attributes:
         mark: The beginning of its digest.
@@ -70,16 +69,16 @@ class MessageItems(NamedTuple):
 
 
 class Messages:
-    """Turns messages into events, one after the other; knows how they stand in the file now.
+    """Turns messages into events, one after the other, and tracks the current messages of the file.
 
-    Its state has about ninety bytes for each message that stands there.
+    Its state takes about ninety bytes per message.
 
     Args:
-        folder: The name of the conversation's folder, which is the only place that says whose it is.
-        mtime_us: The file's time, for messages before the first that gives one; microseconds since 1970.
+        folder: The name of the conversation's folder, which is the only name of the session.
+        mtime_us: The file's time, for messages before the first one with a time; microseconds since 1970.
 
     Raises:
-        InvalidEventError: The folder's name cannot be that of a session.
+        InvalidEventError: The folder's name is not a valid session name.
     """
 
     def __init__(self, folder: str, mtime_us: int | None) -> None:
@@ -92,23 +91,23 @@ class Messages:
         self.last_us: int | None = None
 
     def state(self) -> dict[str, Any]:
-        """Return what is needed to go on behind the last message."""
+        """Return the state needed to continue after the last message."""
         current = [[message.mark, *message.items] for message in self.current]
         return {"standing": current, "open": self._open, "last_us": self.last_us}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where the messages stood that said this state."""
+        """Continue from a state."""
         self.current = [MessageItems(mark, tuple(items)) for mark, *items in state["standing"]]
         self._counts = Counter(message.mark for message in self.current)
         self._open = [list(call) for call in state["open"]]
         self.last_us = state["last_us"]
 
     def occurrences(self, mark: str) -> int:
-        """Return how often a message stands."""
+        """Return how often a message occurs."""
         return self._counts[mark]
 
-    def take_back(self, count: int) -> list[MessageItems]:
-        """Take the last messages out of those that stand; return them, the last one first."""
+    def undo(self, count: int) -> list[MessageItems]:
+        """Remove the last messages; return them, the last one first."""
         gone = [self.current.pop() for _ in range(min(count, len(self.current)))]
         self._counts.subtract(message.mark for message in gone)
         self._open = []
@@ -118,7 +117,7 @@ class Messages:
         """Yield the events of one message.
 
         Raises:
-            InvalidEventError: It is no message, or its lessons are not in their form.
+            InvalidEventError: It is not a message, or its lessons are not valid.
         """
         value = found.value
         message: _Message = shaped(value, _Message)
@@ -143,20 +142,20 @@ class Messages:
         return {"type": kind, "producer": PRODUCER, "key": key, "session": self.session, "at": at} | basis
 
     def popped(self, item: str, *, at_us: int | None = None, nth: int = 1) -> Wire:
-        """Return that an item is not in the conversation any more.
+        """Return the event that pops an item.
 
-        The key is the item's, whoever tells of it: the event log, a backup, or the conversation itself.
+        The key depends only on the item, not on the source: the event log, a backup, or the conversation itself.
 
         Args:
             item: The item.
-            at_us: When it was taken back; microseconds since 1970.
-            nth: How often it was, since it may have been put back.
+            at_us: When it was undone; microseconds since 1970.
+            nth: How often it was popped so far, with this time, since it may have been restored.
         """
         key = self._popped_key(item, nth)
         return self.stamped("history.popped", key, at_us=at_us) | {"items": [[item, 0]]}
 
     def put_back(self, item: str, nth: int, *, at_us: int | None = None) -> Wire:
-        """Return that an item is in the conversation again, after it was taken back for the nth time."""
+        """Return the event that restores an item after it was popped for the nth time."""
         of = event_id(PRODUCER, self._popped_key(item, nth))
         key = key_of(self.folder, item, "put back", nth)
         return self.stamped("event.withdrawn", key, at_us=at_us) | {"id": of, "revision": 1}
@@ -184,7 +183,7 @@ class Messages:
             yield head | {"call": name, "name": call.tool, "arguments": call.arguments, "complete": True}
 
     def _answer(self, message: _Message, value: Wire, content: str, occurrence: int) -> Wire | None:
-        """Return a message as the result that it is, if it is one."""
+        """Return the tool result that a message contains; None if it is not a result."""
         if message.role in {"user", "assistant"}:
             self._open = []
             return None
@@ -199,7 +198,7 @@ class Messages:
         return head | said | _extra(value, _READ | {"call_id"})
 
     def _answered(self, value: Wire) -> str | None:
-        """Return which of the calls without an id a system message answers."""
+        """Return the call without an id that a system message answers."""
         if value.get("hide") or value.get("ui_only"):
             return None
         metadata = value.get("metadata")
@@ -225,14 +224,14 @@ def _is_item(event: Wire) -> bool:
 
 
 def _extra(value: Mapping[str, Any], known: frozenset[str]) -> Wire:
-    """Return the fields that no event has, as gptme writes them: what is false or empty is left out."""
+    """Return the fields that have no event field, as gptme writes them: false and empty ones are omitted."""
     extra = {"hidden": True} if value.get("hide") is True else {}
     extra |= {name: item for name, item in value.items() if name not in known and item}
     return {"extra": extra} if extra else {}
 
 
 def _counted(metadata: Wire) -> tuple[Wire, Wire]:
-    """Return the numbers of a message's metadata, and what is left of it."""
+    """Return the numbers of a message's metadata, and the other fields."""
     rest = dict(metadata)
     counts: Wire = {}
     for part in ("usage", "timings"):

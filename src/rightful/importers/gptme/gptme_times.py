@@ -1,8 +1,7 @@
-"""Times without an offset, which gptme writes by the clock of its machine.
+"""Times without a UTC offset, which gptme writes in the local time of its machine.
 
-gptme-sessions copies such a time into its records, and counts durations between two of them by
-the clock face. So a duration is added before the zone is applied: then a session that lasts over
-a change of the clock ends when its last message says.
+gptme-sessions copies such a time into its records, and computes durations between two local times. So a duration is
+added before the zone is applied. Then a session that spans a clock change ends at the time of its last message.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from rightful.importers.shared.foreign_fields import within
 
 
 def local_us(text: str, place: str = "$.timestamp", *, plus_s: float = 0) -> tuple[int, str | None]:
-    """Return a time as microseconds since 1970, and the zone of this machine where it was read as local.
+    """Return a time as microseconds since 1970, and the zone of this machine if it was read as local time.
 
-    Of an hour that comes twice, since the clock is set back, the first is meant.
+    Of an hour that occurs twice because the clock is set back, the first is used.
 
     Args:
         text: The time, ISO 8601.
         place: Where it is.
-        plus_s: Seconds that are added to it.
+        plus_s: Seconds to add to it.
 
     Raises:
         InvalidEventError: It is not a time, or not one from 1970 to 2200.

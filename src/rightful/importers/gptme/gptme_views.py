@@ -1,17 +1,15 @@
-"""The views of a gptme conversation: what it was compacted to (`views/compacted-<n>.jsonl`).
+"""The views of a gptme conversation: its compacted forms (`views/compacted-<n>.jsonl`).
 
-A view is the conversation with some messages left out, shortened or summed up; once it is used, each
-new message is written to both, and the conversation keeps all (`LogManager.append` in gptme's
-logmanager). Its messages that stand in the conversation too are told there. What lies between two of
-them gave way at that place: `history.compacted`, with the covered items named one by one, and what
-only the view has as `items`. A later view was made of the one before, so what that put in the same
-place gave way too.
+A view is the conversation with some messages omitted, shortened or summarised. While it is used, each new message is
+written to both, and the conversation has all messages (`LogManager.append` in gptme's logmanager). Messages that are
+in both files are imported from the conversation. The messages between two of them were replaced there:
+`history.compacted`, with the covered items listed one by one, and the view's own messages as `items`. A later view is
+derived from the one before, so it also covers the items that the earlier view put in the same place.
 
-Nothing is said of a view's end before a message stands behind it that both have: until then nobody
-was shown it. gptme itself adds one when it compacts. Where a view puts something in and leaves
-nothing out, the next message of both gives way too, and stands among the items, so that the order is
-that of the view. What a view that was rewritten (an undo in it) had put in a place, and has not there
-any more, is popped, once that place was passed or another view took over.
+The end of a view is not recorded before a message follows that both files have: until then the model was not shown
+it. gptme itself adds one when it compacts. If a view inserts a message and omits none, the next message of both files
+is covered too and repeated among the items, so that the order is that of the view. If a view was rewritten (an undo in
+it), items that it no longer has are popped, once their place was passed or another view is used.
 """
 
 from __future__ import annotations
@@ -37,13 +35,13 @@ _NAME = re.compile(r"(?P<series>.+)-(?P<number>\d+)\Z")
 
 
 class _Compacted(NamedTuple):
-    """What a view put in the place of messages.
+    """A replacement of messages by a view.
 
     Attributes:
-        first: The place of the first of them in the conversation.
-        behind: The place behind the last of them.
-        id: The event that says so.
-        size: How many items were put there.
+        first: The index of the first replaced message in the conversation.
+        behind: The index after the last one.
+        id: The id of the compaction event.
+        size: The number of new items.
     """
 
     first: int
@@ -53,7 +51,7 @@ class _Compacted(NamedTuple):
 
     @property
     def items(self) -> list[list[Any]]:
-        """The ids of what was put there."""
+        """The ids of the new items."""
         return [[self.id, at] for at in range(self.size)]
 
 
@@ -61,13 +59,13 @@ class ViewReader(GrowingReader):
     """Reads a view.
 
     Args:
-        place: Where its conversation stands.
+        place: Where its conversation is.
         origin: The file; its name is the view's.
         main: The conversation itself.
-        earlier: What the views before it put in the place of messages; read when it is needed if None.
+        earlier: The replacements by earlier views; read on demand if None.
 
     Attributes:
-        made: What this one put in the place of messages, as far as it was read.
+        made: The replacements by this view, as far as it was read.
     """
 
     def __init__(self, place: Place, origin: Origin, main: Main, *, earlier: list[_Compacted] | None = None) -> None:
@@ -82,26 +80,26 @@ class ViewReader(GrowingReader):
         self._between: list[Wire] = []
 
     def state(self) -> dict[str, Any]:
-        """Return what is needed to go on behind the last message."""
+        """Return the state needed to continue after the last message."""
         own = {"behind": self._behind, "between": self._between, "made": self.made, "stale": self._stale}
         return self._messages.state() | own
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on behind the last message."""
+        """Continue after the last message."""
         self._messages.restore(state)
         self._behind, self._between = state["behind"], list(state["between"])
         self.made = [_Compacted(*fields) for fields in state["made"]]
         self._stale = [_Compacted(*fields) for fields in state["stale"]]
 
     def restart(self, state: Mapping[str, Any]) -> None:
-        """Keep what the view put in the place of messages, until it is known what stands there now."""
+        """Keep the earlier replacements until the current ones are known."""
         self._stale = [_Compacted(*fields) for fields in [*state["stale"], *state["made"]]]
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield what gave way before a message that the conversation has too.
+        """Yield the replacement that precedes a message that the conversation has too.
 
         Raises:
-            InvalidEventError: It is no message, or its lessons are not in their form.
+            InvalidEventError: It is not a message, or its lessons are not valid.
         """
         if not self._main.is_known:
             yield from self._messages.take(found)
@@ -121,7 +119,7 @@ class ViewReader(GrowingReader):
             yield from exposed(found, self._messages.folder, self._messages.session, occurrence)
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
-        """Yield that it could not be held against its conversation, and what went with it when another took over."""
+        """Yield pops of stale items if another view is in use, and a note if the conversation is missing."""
         del end
         series = _series(self._place, self._name) if self._stale else []
         if series and series[-1].stem != self._name:
@@ -148,7 +146,7 @@ class ViewReader(GrowingReader):
         yield self._messages.stamped("history.compacted", key) | {"covers": covers, "mode": mode, "items": items}
 
     def _replaced(self, *, all_of_it: bool = False) -> Iterator[Wire]:
-        """Yield that what the view put in a place before it was rewritten does not stand there any more."""
+        """Yield pops of items that the view had before it was rewritten and no longer has."""
         made = {compacted.id for compacted in self.made}
         passed = [compacted for compacted in self._stale if all_of_it or compacted.first < self._behind]
         self._stale = [compacted for compacted in self._stale if compacted not in passed]
@@ -158,7 +156,7 @@ class ViewReader(GrowingReader):
 
 
 def _earlier(place: Place, name: str, main: Main) -> list[_Compacted]:
-    """Return what the views before one put in the place of messages."""
+    """Return the replacements by the views before one."""
     made: list[_Compacted] = []
     for path in _series(place, name):
         if path.stem == name:
@@ -187,7 +185,7 @@ def _made(reader: ViewReader, path: Path) -> list[_Compacted]:
                         for _ in reader.events(item):
                             pass
                     except InvalidEventError:
-                        continue  # its own import says what is wrong with it
+                        continue  # its own import reports the problem
     except OSError:
         return []
     return reader.made

@@ -1,11 +1,11 @@
-"""Where gptme, gptme-contrib and its Claude Code hook keep what is theirs, for one workspace.
+"""Where gptme, gptme-contrib and its Claude Code hook keep the files of one workspace.
 
 | what | place | variable |
 |---|---|---|
 | session records | `state/sessions/`, `~/.local/share/gptme-sessions/` | `GPTME_SESSIONS_DIR` |
 | trajectories, dropout logs | `state/lesson-trajectories/`, `state/lesson-dropout/` | `LESSON_DROPOUT_LOG_DIR` |
 | state files, lesson events of the hook | `/tmp/claude-lesson-match/`, `/tmp/cc-session-*-lessons.jsonl` | `TMPDIR` |
-| conversations | `~/.local/share/gptme/logs/`, and what runs leave | `GPTME_LOGS_HOME`, `GPTME_LOGS_DIR` |
+| conversations | `~/.local/share/gptme/logs/`, and folders of runs | `GPTME_LOGS_HOME`, `GPTME_LOGS_DIR` |
 | action receipts | `~/.local/share/gptme/receipts.jsonl` | `GPTME_RECEIPTS_LEDGER` |
 | bandit states | `state/{lesson-thompson,bandit,thompson-control,pm-dispatch}/` | `PM_BANDIT_STATE_DIR` |
 | the lesson matcher's bandit | `~/.local/state/gptme/lessons/bandit-state.json` | `GPTME_LESSONS_TS_STATE` |
@@ -32,9 +32,9 @@ class Place(NamedTuple):
     """One place of a workspace.
 
     Attributes:
-        what: What is kept there.
+        what: The kind of data, in words.
         path: A file, a folder, or a pattern of files.
-        kinds: The import kinds of what is there.
+        kinds: The import kinds of its files.
         is_usual: Whether its absence is reported; other places exist on few machines.
     """
 
@@ -49,7 +49,7 @@ class Place(NamedTuple):
         return self.is_usual and not glob.has_magic(os.path.basename(self.path))  # noqa: PTH119 - text, as the pattern
 
     def paths(self) -> list[str]:
-        """Return what exists of it."""
+        """Return the existing paths."""
         folder, name = os.path.split(self.path)
         if glob.has_magic(name):
             return sorted(glob.glob(os.path.join(glob.escape(folder), name)))  # noqa: PTH118, PTH207 - as above

@@ -1,11 +1,10 @@
-"""The lessons messages of gptme: what a session was shown.
+"""The lessons messages of gptme: the lessons that a session was shown.
 
-A lessons message is what gptme injects: of the system, hidden, and beginning `# Relevant
-Lessons`. What quotes one is none. In it, a lesson is its header: `## title`, then the lines
-`*Path: …*`, `*Category: …*` and, where the matcher said so, `*Matched by: …*`, each with a blank
-line before (gptme's tools/lessons.py and lessons/auto_include.py). A single such line in a
-lesson's text is a quotation, and so is a header in a code fence that is closed; a fence that a
-lesson leaves open ends with it.
+A lessons message is injected by gptme: role system, hidden, and starting with `# Relevant Lessons`. A message that
+only quotes one does not count. In it, a lesson is recognised by its header: `## title`, then the lines `*Path: …*`,
+`*Category: …*` and optionally `*Matched by: …*`, each after a blank line (gptme's tools/lessons.py and
+lessons/auto_include.py). A single such line in a lesson's text is a quotation, and so is a header in a closed code
+fence. A fence that a lesson leaves open ends with the lesson.
 """
 
 from __future__ import annotations
@@ -50,16 +49,16 @@ class _Lesson(NamedTuple):
 
 
 def exposed(found: Found, folder: str, session: str, occurrence: int) -> Iterator[Wire | Problem]:
-    """Yield the exposure of a lessons message, and what is wrong with it.
+    """Yield the exposure of a lessons message, and its problems.
 
     Args:
         found: The message, and its line.
-        folder: The folder that says whose it is.
+        folder: The folder that names the session.
         session: The session of that folder.
-        occurrence: How often the same message stood in the file, with this one.
+        occurrence: How often the same message occurred in the file, including this one.
 
     Raises:
-        InvalidEventError: It gives no time, or its lessons are not in their form.
+        InvalidEventError: It has no time, or its lessons are not valid.
     """
     message: _Lessons = shaped(found.value, _Lessons)
     at_us, _ = local_us(message.timestamp)
@@ -90,7 +89,7 @@ def exposed(found: Found, folder: str, session: str, occurrence: int) -> Iterato
 
 
 def is_lessons(value: Mapping[str, Any]) -> bool:
-    """Say whether a message is one that gptme injects to show lessons."""
+    """Return whether a message is one that gptme injects to show lessons."""
     content = value.get("content")
     return (
         value.get("role") == "system"
@@ -114,12 +113,12 @@ def lessons_in(content: str) -> tuple[list[_Lesson], int]:
 
 
 def _fenced(fences: list[re.Match[str]], headers: list[int]) -> set[int]:
-    """Return which headers stand in a closed code fence (CommonMark 4.5).
+    """Return the offsets of the headers in a closed code fence (CommonMark 4.5).
 
-    A lesson may leave a fence open, and the next lesson's first fence would close it. So a header
-    ends an open fence where the fences behind it, up to the next header, are whole in themselves:
-    each is closed, and none has words where it would close another. Behind a header that is only
-    quoted they are not, since the first of them closes the fence that quotes it.
+    A lesson may leave a fence open, and the next lesson's first fence would close it. So a header ends an open fence
+    if the fences after it, up to the next header, are balanced: each is closed, and none has an info string where it
+    would close another. After a header that is only quoted they are not balanced, since the first of them closes the
+    fence that quotes it.
     """
     fenced: set[int] = set()
     inside: set[int] = set()
@@ -144,7 +143,7 @@ def _place(item: tuple[int, object]) -> int:
 
 
 def _behind(at: int, fences: list[re.Match[str]], headers: list[int]) -> list[re.Match[str]]:
-    """Return the first fences behind a header that no other header parts."""
+    """Return the first fences after a header, up to the next header."""
     first = bisect(fences, at, key=re.Match.start)
     if first == len(fences):
         return []

@@ -1,11 +1,11 @@
-"""What stands beside a file of a gptme conversation: its settings, and the conversation itself.
+"""The other files in the folder of a gptme conversation: its settings, and the conversation itself.
 
-A backup or a view says what it holds, and not what the conversation has beside it; so the reader of
-one looks there. gptme writes `conversation.jsonl` first, and each branch and view behind it
-(`LogManager.write` in gptme's logmanager), so what a later file holds stands in it already.
+A backup or a view has only its own messages. Its reader compares them with the conversation. gptme writes
+`conversation.jsonl` first, and then each branch and view (`LogManager.write` in gptme's logmanager), so the messages
+of a later file are already in it.
 
-That file is written in place. One that is being written says nothing of what is not in it: it counts
-only when it ends with a whole line, and is the same after it was read as before.
+That file is written in place. While it is being written, a missing message proves nothing: the file counts only if it
+ends with a complete line and did not change while it was read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CONFIG = "config.toml"
 
 
 class _Stamp(NamedTuple):
-    """What tells that a file is still the same."""
+    """The metadata that shows that a file is unchanged."""
 
     inode: int
     size: int
@@ -39,7 +39,7 @@ class _Stamp(NamedTuple):
 
 
 class Main:
-    """The messages of a conversation as its file has them now; read when first asked, and again when it grew.
+    """The current messages of a conversation's file; read on first use, and again after it changed.
 
     Args:
         path: The conversation's folder.
@@ -60,18 +60,18 @@ class Main:
 
     @property
     def is_known(self) -> bool:
-        """Whether the file is there and was whole when it was read."""
+        """Whether the file exists and was complete when it was read."""
         if self._stamp is None:
-            self._look()
+            self._read_if_changed()
         return self._stamp is not None
 
     @property
     def is_torn(self) -> bool:
-        """Whether the file is there and cannot be read as a whole now."""
+        """Whether the file exists and is incomplete now."""
         return not self.is_known and self._tried is not None
 
     def still_is(self, path: Path) -> bool:
-        """Say whether this is the conversation of a folder, and it is as it was when it was read.
+        """Return whether this is the conversation of a folder, unchanged since it was read.
 
         Args:
             path: The folder.
@@ -80,19 +80,19 @@ class Main:
         return is_its and self._stamp == self._tried == _stamp_of(self._path)
 
     def place_of(self, mark: str, occurrence: int) -> int | None:
-        """Return where a message stands in it; None where it does not, however late it was written."""
+        """Return the index of a message; None if the file does not have it, even after reading it again."""
         if (mark, occurrence) not in self._places:
-            self._look()
+            self._read_if_changed()
         return self._places.get((mark, occurrence))
 
     def without(self, said: MessageItems) -> list[str]:
-        """Return which of a message's items it has not."""
+        """Return the items of a message that the conversation does not have."""
         if not self._items.issuperset(said.items):
-            self._look()
+            self._read_if_changed()
         return [item for item in said.items if item not in self._items]
 
-    def _look(self) -> None:
-        """Read the file, unless it is what it was when it was last tried; what is not whole changes nothing."""
+    def _read_if_changed(self) -> None:
+        """Read the file, if it changed since the last attempt; an incomplete file changes nothing."""
         before = _stamp_of(self._path)
         if before == self._tried:
             return
@@ -109,7 +109,7 @@ class Main:
             self._places[said.mark, counts[said.mark]] = place
 
     def _whole(self) -> Messages | None:
-        """Return the messages of the file; None where it is not there, is empty, or does not end with a whole line."""
+        """Return the messages of the file; None if it is missing, empty, or does not end with a complete line."""
         messages = Messages(self._folder, None)
         try:
             with opened(str(self._path), follow=False) as file:
@@ -118,7 +118,7 @@ class Main:
                 file.stream.seek(0)
                 for item in Lines(file.stream):
                     if isinstance(item, Found):
-                        with suppress(InvalidEventError):  # its own import says what is wrong with it
+                        with suppress(InvalidEventError):  # its own import reports the problem
                             for _ in messages.take(item):
                                 pass
         except OSError:
@@ -135,7 +135,7 @@ def _stamp_of(path: Path) -> _Stamp | None:
 
 
 def settings_of(path: Path) -> Iterator[dict[str, Any] | Problem]:
-    """Yield the `[chat]` part of a conversation's settings, if it has any, or what is wrong with them.
+    """Yield the `[chat]` part of a conversation's settings, if it has any, or a problem.
 
     Args:
         path: The conversation's folder.

@@ -1,12 +1,12 @@
-"""Conversations that gptme wrote over with a compacted view, as versions before February 2026 did (gptme issue 1389).
+"""Conversations that gptme overwrote with a compacted view, as versions before February 2026 did (gptme issue 1389).
 
-The messages that are gone then were not taken back by the user: they gave way to the messages that the file has in
-their place, if a view beside it has these too.
+The user did not undo the messages that are missing then: they were replaced by the messages that the file has in
+their place, if a view in the same folder has these too.
 
-An upgraded ledger has only the present file, the ledger's rows and the views. A message of the file that comes before
-one with a lower position is an inserted message; the rest and the popped items, by position, are what the file held.
-A view made later than a user's edit has the edited message too. So there a view is evidence only if it and the file
-agree up to the end of the shorter of the two: a tool that keeps the conversation next to a view has them differ.
+An upgraded ledger has only the current file, the ledger's rows and the views. A message of the file that precedes one
+with a lower position was inserted. The other messages and the popped items, ordered by position, are the earlier
+content. A view made after a user's edit has the edited message too. So in this case a view is evidence only if it and
+the file agree up to the end of the shorter one: if a tool keeps the conversation next to a view, they differ.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from rightful.importers.sources.text_files import Found, opened
 
 
 def before_overwritten(current: Sequence[MessageItems], former: OlderReading) -> list[MessageItems]:
-    """Return the messages that a file held before a view was written over it, as the ledger's rows show.
+    """Return the messages of a file before a view overwrote it, as the ledger's rows show.
 
     Args:
         current: The messages that it has now.
-        former: What an older reader appended of them.
+        former: The events that an older reader appended for it.
     """
     kept: list[tuple[int, MessageItems]] = []
     lowest = math.inf
@@ -46,14 +46,14 @@ def before_overwritten(current: Sequence[MessageItems], former: OlderReading) ->
 def overwritten(
     folder: Path, before: Sequence[MessageItems], messages: Messages, mtime_us: int | None, *, is_past: bool = False
 ) -> Iterator[Wire]:
-    """Yield a compaction for each place at which messages gave way to others that a view has.
+    """Yield a compaction for each place at which messages were replaced by those of a view.
 
     Args:
         folder: The conversation's folder.
         before: The messages that the file had.
         messages: Those that it has now.
         mtime_us: When it was last written; microseconds since 1970.
-        is_past: Whether the views may be newer than the change; then only those that agree with the file are read.
+        is_past: Whether the views may be newer than the change. If so, only views that agree with the file are used.
     """
     said = _of_views(folder, messages.folder, messages.current if is_past else None)
     if not said:
@@ -80,7 +80,7 @@ def _of_views(folder: Path, name: str, current: Sequence[MessageItems] | None) -
     Args:
         folder: The conversation's folder.
         name: Its name.
-        current: Only of views that agree with these messages, up to the end of the shorter; of all if None.
+        current: Use only views that agree with these messages, up to the end of the shorter one; all if None.
     """
     found: dict[str, Any] = {}
     for path in sorted((folder / "views").glob("*.jsonl")):
@@ -92,7 +92,7 @@ def _of_views(folder: Path, name: str, current: Sequence[MessageItems] | None) -
                     if isinstance(item, Found):
                         _take(messages, item, items)
         except OSError:
-            continue  # its own import reports what is wrong with it
+            continue  # its own import reports the problem
         pairs = zip(messages.current, current or (), strict=False)
         if all(viewed.mark == said.mark for viewed, said in pairs):
             found |= items

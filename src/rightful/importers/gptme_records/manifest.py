@@ -85,7 +85,7 @@ class GptmeManifest:
         self._chain: dict[str, _Link] = {}
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Say whether an object is a record of a manifest."""
+        """Return whether an object is a record of a manifest."""
         return value.keys() >= _MARKS
 
     def reader(self, origin: Origin) -> Reader:
@@ -128,7 +128,7 @@ class _ManifestReader(Reader):
         record: _Record = shaped(found.value, _Record)
         self._chain = self._beside(record.hash)
         if record.phase == "post" and (before := self._chain.get(record.prev_hash or "")) is not None:
-            with suppress(InvalidEventError):  # its own import says what is wrong with it
+            with suppress(InvalidEventError):  # its own import reports the problem
                 if before.value["phase"] == "pre":
                     yield self._event(shaped(before.value, _Record), before.value)
         yield self._event(record, found.value)

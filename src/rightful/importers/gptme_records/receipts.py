@@ -81,7 +81,7 @@ class GptmeReceipts:
     GROWS: Grows = APPENDED
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Say whether an object is a receipt."""
+        """Return whether an object is a receipt."""
         return value.keys() >= _MARKS
 
     def reader(self, origin: Origin) -> GrowingReader:
@@ -109,7 +109,7 @@ class ReceiptsReader(GrowingReader):
         return {"labels": labels, "seen": seen, "latest_us": self._latest_us}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on behind the last receipt."""
+        """Continue after the last receipt."""
         self._labels = {name: _Label(*fields) for name, fields in state["labels"].items()}
         self._seen = {fields[0]: _RecentReceipt(*fields) for fields in state["seen"]}
         self._latest_us = state["latest_us"]

@@ -49,7 +49,7 @@ FOLDER = "grok-trajectories"
 
 _TEXTS = {"thought": "thought.recorded", "text": "message.recorded"}
 _CLOSING = frozenset({"tool_call", "tool_call_update", "error", "end"})
-_FAILED = ("failed", "error", "cancelled", "canceled")  # no set: what stands in a file may have no hash
+_FAILED = ("failed", "error", "cancelled", "canceled")  # a tuple: a value from a file may not be hashable
 _SETTLED = (*_FAILED, "completed", "success", "succeeded", "done")
 _NOTHING: tuple[object, ...] = (None, "", {})
 _OF_TEXT = frozenset({"type", "data", "content", "text", "timestamp"})  # no other key: many tools have such a type
@@ -165,7 +165,7 @@ class GrokReader(GrowingReader):
         self._times.known_us = self._known.known_us
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield what one line says.
+        """Yield the events of one line.
 
         Raises:
             InvalidEventError: It has no type, or a call no id.
@@ -345,5 +345,5 @@ def _call_id(value: Mapping[str, Any]) -> str:
 
 
 def _is_more(new: object, old: object) -> bool:
-    """Say whether an output is the other one, or more of it."""
+    """Return whether an output is the other one, or more of it."""
     return new == old or (isinstance(new, str) and isinstance(old, str) and new.startswith(old))

@@ -102,7 +102,7 @@ class LessonHook:
     NAME = "lesson-hook"
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Say whether an object is of one of the four artifacts."""
+        """Return whether an object is of one of the four artifacts."""
         return _artifact(value) is not None
 
     def reader(self, origin: Origin) -> LessonHookReader:

@@ -37,7 +37,7 @@ def exposed(value: Mapping[str, Any]) -> tuple[int, Wire]:
     """Return when a lesson was shown, microseconds since 1970, UTC, and the fields of that exposure.
 
     Raises:
-        InvalidEventError: It has not the shape of one.
+        InvalidEventError: It does not have the shape of one.
     """
     line: LessonEvent = shaped(value, LessonEvent)
     at_us, _ = moment_us(line.timestamp_inject, "$.timestamp_inject")
@@ -56,7 +56,7 @@ def of_record(row: Mapping[str, Any], session: str, producer: str, line: int) ->
         row: The record.
         session: Its session.
         producer: Who says so.
-        line: Where it stands.
+        line: Where it is.
     """
     values = row.get(FIELD)
     if values is None:

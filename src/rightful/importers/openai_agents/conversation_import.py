@@ -123,7 +123,7 @@ class DatabaseImport:
         return rows
 
     def _is_from_elsewhere(self, conversation: Conversation, had: StoredSession, rows: Sequence[Row]) -> bool:
-        """Say whether the ledger has the session from elsewhere, so that nothing of it is to be taken."""
+        """Return whether the ledger has the session from elsewhere, so that nothing of it is to be taken."""
         if rows and had.is_continued and not had.is_ours:
             what = "has a history in the ledger that was not started by an import; its rows would follow newer items"
             what = f"{conversation.name} {what}, so nothing was imported from it"
@@ -145,7 +145,7 @@ class DatabaseImport:
         return True
 
     def _is_newer(self, conversation: Conversation, had: StoredSession, rows: Sequence[Row]) -> bool:
-        """Say whether a database is newer than the one that the view follows, or the same.
+        """Return whether a database is newer than the one that the view follows, or the same.
 
         It is if it has a row that no import ever found, or if rows of the other are gone from it and none that was
         gone is there. A table that may give a row's id again cannot tell the latter from an older copy.
@@ -272,7 +272,7 @@ def _many(count: int, what: str) -> str:
 
 
 def _is_sealed(message: Message) -> bool:
-    """Say whether a message is an envelope of EncryptedSession."""
+    """Return whether a message is an envelope of EncryptedSession."""
     if b"__enc__" not in (message.data or b"")[:64]:
         return False
     value = content.parse_line(message.data or b"")

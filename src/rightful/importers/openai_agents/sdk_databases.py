@@ -45,7 +45,7 @@ class Conversation(NamedTuple):
 
     Attributes:
         name: The session that it becomes.
-        store: Where it stands.
+        store: Where it is.
         session_id: The SDK's id.
         branch: The branch; None of a plain session.
         created: When the session was begun, as it is stored.
@@ -92,7 +92,7 @@ class OpenAIAgents:
         raise InvalidEventError("Expected a SQLite database of the OpenAI Agents SDK, got another file")
 
     def matches(self, connection: Connection) -> bool:
-        """Say whether a database has sessions of the SDK."""
+        """Return whether a database has sessions of the SDK."""
         return bool(stores_of(connection))
 
     def import_rows(self, run: FileImport, log: Log, origin: Origin, connection: Connection, share: Share) -> None:

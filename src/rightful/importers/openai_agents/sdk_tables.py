@@ -117,7 +117,7 @@ def _columns(connection: Connection, table: str) -> frozenset[str]:
 
 
 def _is_numbered(connection: Connection, table: str) -> bool:
-    """Say whether a table counts its rows in `id`, as the SDK's do and one of another program need not."""
+    """Return whether a table counts its rows in `id`, as the SDK's do and one of another program need not."""
     sql = "SELECT type FROM pragma_table_info(?) WHERE lower(name) = 'id' AND pk = 1"
     return [kind.upper() for kind in _texts(connection, sql, table)] == ["INTEGER"]
 

@@ -140,7 +140,7 @@ class EventWriter(Reader):
         return key_of(self._session, row.id, row.sha256, times_before)
 
     def is_among(self, ids: Container[str], row: Row, times_before: int) -> bool:
-        """Say whether any of these events may be that of a row, which was imported so often before."""
+        """Return whether any of these events may be that of a row, which was imported so often before."""
         return any(event_id(PRODUCER, self._key(row, count)) in ids for count in range(times_before + 1))
 
     def invalid_reason(self, message: Message) -> str | None:

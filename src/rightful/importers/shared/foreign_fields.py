@@ -49,7 +49,7 @@ def unfit(arm: str) -> str | None:
 
 
 def is_utf8(text: str) -> bool:
-    """Say whether a text can be written as UTF-8; lone surrogates cannot."""
+    """Return whether a text can be written as UTF-8; lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -87,7 +87,7 @@ def session_of(namespace: str, value: str, place: str, *, suffix: str = "") -> s
     Args:
         namespace: Whose id it is.
         value: The id, exactly as the tool wrote it.
-        place: Where it stands.
+        place: Where it is.
         suffix: What makes a reusable id unique.
 
     Raises:
@@ -106,7 +106,7 @@ def doubt_of(value: str, place: str) -> str | None:
 
     Args:
         value: The id.
-        place: Where it stands.
+        place: Where it is.
     """
     if value.strip().lower() not in _WORDS_FOR_NONE:
         return None
@@ -159,7 +159,7 @@ def within(at_us: int, text: str, place: str) -> int:
     Args:
         at_us: The time; microseconds since 1970, UTC.
         text: How it is written.
-        place: Where it stands.
+        place: Where it is.
 
     Raises:
         InvalidEventError: It is not from 1970 to 2200.

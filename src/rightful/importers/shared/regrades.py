@@ -120,7 +120,7 @@ def _next_key(key: str | None, word: str, last: LastGrade, session: str, rubric:
 
 
 def _equal(event: GradeRecorded | GradeRetracted, last: GradeRecorded | GradeRetracted | None) -> bool:
-    """Say whether a grader says what it said last: seq, time and ids apart. A retraction is one whatever its reason."""
+    """Return whether an event equals the last one, except for seq, time and ids, and the reason of a retraction."""
     if type(event) is not type(last):
         return False
     if isinstance(event, GradeRetracted):
