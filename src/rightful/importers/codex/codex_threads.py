@@ -1,23 +1,22 @@
-"""Whose the lines of a Codex rollout are, and what its threads have said so far.
+"""Find the thread of each line of a Codex rollout, and track the state of the threads.
 
-A fork copies its parent's lines, the parent's `session_meta` first, stamped with the moment of the
-copy. So the first `session_meta` names the file's own thread, and behind another one stand lines of
-that other thread, its ancestor. What parts them, in this order:
+A fork copies its parent's lines, starting with the parent's `session_meta`, with the time of the copy. So the first
+`session_meta` names the file's own thread, and a second one is followed by lines of that other thread, its ancestor.
+These rules separate them, in this order:
 
-1. A turn id is a UUID of version 7 and tells when the turn began. A turn belongs to the youngest
-   thread of the file that was there by then (agentsview's pull request 657, tokscale's issue 679).
-2. A turn whose id tells no time (version 4, older threads) may say `started_at`.
-3. While no turn id has told a time: copied lines are stamped within a moment of each other, and a
-   line stamped more than a second after the copied `session_meta` is the file's own thread's.
+1. A turn id is a UUID of version 7, which contains the start of the turn. A turn belongs to the youngest thread of
+   the file that existed by then (agentsview's pull request 657, tokscale's issue 679).
+2. A turn whose id has no time (version 4, older threads) may have `started_at`.
+3. While no turn id has had a time: copied lines have times within a moment of each other, and a line more than a
+   second after the copied `session_meta` belongs to the file's own thread.
 
-A subagent may be begun with the last turns of its parent alone (`truncate_rollout_to_last_n_fork_turns` of codex-rs).
-Then the parent's `session_meta` is not copied: the file's own says `forked_from_id`, and what follows it is the
-parent's until the first own turn begins, by the same rules. The parent's file tells it, in turns that the copy may not
-name, so here it is kept as data.
+A subagent may be started with only the last turns of its parent (`truncate_rollout_to_last_n_fork_turns` of codex-rs).
+Then the parent's `session_meta` is not copied: the file's own one has `forked_from_id`, and the lines after it belong
+to the parent until the first own turn begins, by the same rules. The parent's file has them, in turns that the copy
+may not name, so here they are stored as data.
 
-Rule 3 can err for threads of the oldest versions only: there a prompt that a fork was begun with
-within that second is taken for its parent's last word. Elsewhere a version 4 turn in a copy never
-ends it (tokscale's issue 895).
+Rule 3 can fail only for threads of the oldest versions: a prompt that starts a fork within that second is treated as
+its parent's last message. Otherwise a version 4 turn in a copy never ends it (tokscale's issue 895).
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ from rightful.importers.codex.codex_events import Running
 from rightful.importers.shared.record_parts import Part
 
 COPIED_US = 1_000_000
-"""How long after the copied `session_meta` a copied line may be stamped; agentsview saw 50 ms. Microseconds."""
+"""How long after the copied `session_meta` a copied line may be dated; agentsview saw 50 ms. Microseconds."""
 
-_TOLD_CHARS = 16  # of a digest; two texts of one turn do not meet in them
+_TOLD_CHARS = 16  # of a digest; enough to distinguish the texts of one turn
 _VERSION_7, _MS_BITS = 7, 80
 
 Item = tuple[str, int]
-"""The id of an item of the history: the event that states it, and its place there."""
+"""The id of an item of the history: its event, and its place in the event."""
 
 
 class TurnStart(msgspec.Struct, array_like=True):
-    """Where in the history a turn begins that a person began.
+    """The place in the history where a turn of the user begins.
 
     Attributes:
         first: Its first item.
-        before: The item before that one; None where there is none.
+        before: The item before that one; None if there is none.
     """
 
     first: Item
@@ -53,15 +52,15 @@ class TurnStart(msgspec.Struct, array_like=True):
 
 
 class Compacted(msgspec.Struct):
-    """A compaction that stands in a thread's history.
+    """A compaction in a thread's history.
 
     Attributes:
-        id: The event that states it.
-        size: How many items it put in the place of all before it.
+        id: The id of its event.
+        size: The number of items that replace everything before it.
         before: The last item before it.
-        turn: Which turn it is undone with: the one in which it was done, else the last before it, from 0; -1 for none.
-        waits: The turn that was open and had not asked anything yet: it is undone with what that asks.
-        is_first: It was done before its turn asked.
+        turn: The index of the turn with which it is undone: its own, else the last one before it; -1 for none.
+        waits: The open turn, if it had no prompt yet: the compaction is undone together with that prompt.
+        is_first: Whether it came before the prompt of its turn.
     """
 
     id: str
@@ -73,12 +72,12 @@ class Compacted(msgspec.Struct):
 
     @property
     def last(self) -> Item | None:
-        """The last item that it put there."""
+        """Its last item."""
         return (self.id, self.size - 1) if self.size else None
 
 
 class Popped(NamedTuple):
-    """What a rollback undid: the first and the last item, and the compactions."""
+    """The effect of a rollback: the first and the last undone item, and the undone compactions."""
 
     first: Item
     last: Item
@@ -86,25 +85,24 @@ class Popped(NamedTuple):
 
 
 class Thread(msgspec.Struct):
-    """What is known of one thread behind the last line that was read.
+    """The state of one thread after the last line that was read.
 
     Attributes:
         id: Its id.
-        created_ms: When it was made; milliseconds since 1970; None where nothing tells.
-        turn: The turn that is open.
-        scope: What its lines are told apart within: the last turn id, or where turns have none,
-            how many a person has begun.
-        has_turns: Its turns have ids.
-        asked: How many turns a person has begun in it.
-        told: Of what is told twice, how often in this scope: by event messages, by response items.
-        turns: The turns that a person began and that were not rolled back, in the order in which they were begun,
-            whatever was compacted since.
+        created_ms: When it was created; milliseconds since 1970; None if unknown.
+        turn: The open turn.
+        scope: The scope in which repeats of a line are counted: the last turn id, or, if turns have none,
+            the number of turns that the user has begun.
+        has_turns: Whether its turns have ids.
+        asked: The number of turns that the user has begun.
+        told: For parts with two forms, the numbers of repeats in this scope: as event messages, as response items.
+        turns: The turns of the user that were not rolled back, in order, including those before a compaction.
         compacted: The compactions that were not undone.
-        lead: Where the context items begin that stand at the end of the history.
+        lead: The first of the context items at the end of the history.
         last: The last item of its history.
-        is_begun: An item, or a compaction, was read of it.
-        has_asked: A person has said something in the turn that is open.
-        facts: What its `session_meta` says, until its model is known too.
+        is_begun: Whether an item or a compaction was read.
+        has_asked: Whether the open turn has a message of the user.
+        facts: The facts of its `session_meta`, until its model is known too.
         running: Its running total of tokens.
     """
 
@@ -125,21 +123,21 @@ class Thread(msgspec.Struct):
     running: Running = msgspec.field(default_factory=Running)
 
     def begin(self, turn: str) -> None:
-        """Go on in a turn that has an id."""
+        """Continue in a turn with an id."""
         self.turn, self.has_turns = turn, True
         if turn != self.scope:
             self.scope, self.told, self.has_asked = turn, {}, False
 
-    def was_told(self, part: Part) -> bool:
-        """Return whether this scope has told of it in either form."""
+    def was_recorded(self, part: Part) -> bool:
+        """Return whether this scope already has the part, in either form."""
         return part.twin is not None and part.twin[:_TOLD_CHARS] in self.told
 
     def tell(self, part: Part, *, is_item: bool) -> tuple[int, bool]:
-        """Count what is told twice; return which of its kind it is, and whether it is new.
+        """Count a part that has two forms; return the number of its repeat, and whether it is new.
 
         Args:
-            part: What is told.
-            is_item: A response item tells it, else an event message.
+            part: The part.
+            is_item: Whether it is from a response item; if not, from an event message.
         """
         mark = (part.twin or "")[:_TOLD_CHARS]
         events, items = self.told.get(mark, (0, 0))
@@ -153,7 +151,7 @@ class Thread(msgspec.Struct):
         return count, is_new
 
     def add(self, item: Item, part: Part) -> None:
-        """Put an item at the end of the history."""
+        """Append an item to the history."""
         self.is_begun = True
         if part.asks:
             self._ask()
@@ -165,7 +163,7 @@ class Thread(msgspec.Struct):
         self.last = item
 
     def _ask(self) -> None:
-        """Begin a turn of a person; what was compacted in it before is undone with it."""
+        """Begin a turn of the user; compactions made in it earlier are undone with it."""
         self.has_asked = True
         for compacted in self.compacted:
             if compacted.waits is not None:
@@ -173,7 +171,7 @@ class Thread(msgspec.Struct):
                 compacted.turn, compacted.waits = len(self.turns) if compacted.is_first else compacted.turn, None
 
     def pop(self, count: int) -> Popped | None:
-        """Undo the last turns that a person began, and the compactions that were done in them or behind them."""
+        """Undo the last turns of the user, and the compactions in them or after them."""
         popped = self.turns[-count:] if count > 0 else []
         if not popped:
             return None
@@ -193,11 +191,11 @@ class Thread(msgspec.Struct):
         return Popped(popped[0].first, last, [compacted.id for compacted in undone])
 
     def compact(self, event_id: str, count: int) -> None:
-        """Put other items in the place of the whole history.
+        """Replace the whole history by other items.
 
         Args:
-            event_id: The event that states them.
-            count: How many there are.
+            event_id: The event of the items.
+            count: Their number.
         """
         waits = None if self.has_asked else self.turn
         done = Compacted(event_id, count, self.last, len(self.turns) - 1, waits)
@@ -206,16 +204,16 @@ class Thread(msgspec.Struct):
 
 
 class Threads(msgspec.Struct):
-    """The threads whose lines one file holds.
+    """The threads with lines in one file.
 
     Attributes:
-        named: The thread that the file's name says; it counts only where the file itself does not begin whole.
+        named: The thread in the file's name; it counts only if the beginning of the file is missing.
         owner: The file's own thread.
-        current: The thread that wrote the line that is read.
+        current: The thread of the current line.
         known: All of them by id.
-        copied_us: When the last copied `session_meta` is stamped; microseconds since 1970.
-        is_timed: The last turn id told when its turn began.
-        inherits_us: When the file's own `session_meta` is stamped, as long as copies of its parent's lines follow it;
+        copied_us: The time of the last copied `session_meta`; microseconds since 1970.
+        is_timed: Whether the last turn id had a time.
+        inherits_us: The time of the file's own `session_meta`, while copies of its parent's lines follow it;
             None after them. Microseconds since 1970.
     """
 
@@ -228,13 +226,13 @@ class Threads(msgspec.Struct):
     inherits_us: int | None = None
 
     def meet(self, thread: str, created_ms: int | None, at_us: int | None, *, is_first: bool) -> Thread:
-        """Return the thread that a `session_meta` names; the lines behind it are its own.
+        """Return the thread that a `session_meta` names; the following lines belong to it.
 
         Args:
             thread: Its id.
-            created_ms: When it was made, as far as its `session_meta` says.
-            at_us: When the line is stamped.
-            is_first: It is the first line of the file; else the file's name says whose the file is.
+            created_ms: When it was created, if its `session_meta` says so.
+            at_us: The time of the line.
+            is_first: Whether it is the first line of the file; if not, the file's name names the file's own thread.
         """
         if self.owner is None:
             self.owner = thread if is_first or self.named is None else self.named
@@ -252,9 +250,9 @@ class Threads(msgspec.Struct):
         """Return whether a line is a copy of the last turns of the parent of a fork.
 
         Args:
-            turn: The turn that the line begins, if it does.
-            started_ms: When that turn began, as far as the line says; milliseconds since 1970.
-            at_us: When the line is stamped; microseconds since 1970.
+            turn: The turn that the line begins, if any.
+            started_ms: The start of that turn, if the line has it; milliseconds since 1970.
+            at_us: The time of the line; microseconds since 1970.
         """
         if self.inherits_us is None or self.owner is None:
             return False
@@ -273,9 +271,9 @@ class Threads(msgspec.Struct):
         """Return the thread that wrote a line; None before any is known.
 
         Args:
-            turn: The turn that the line begins or speaks of, if it does.
-            started_ms: When that turn began, as far as the line says; milliseconds since 1970.
-            at_us: When the line is stamped; microseconds since 1970.
+            turn: The turn that the line begins or refers to, if any.
+            started_ms: The start of that turn, if the line has it; milliseconds since 1970.
+            at_us: The time of the line; microseconds since 1970.
         """
         if self.owner is None and self.named is not None:
             self.owner = self.current = self.named
@@ -289,11 +287,11 @@ class Threads(msgspec.Struct):
         return self.known[self.current]  # type: ignore[index]
 
     def is_head(self, thread: Thread) -> bool:
-        """Return whether a compaction begins the file: nothing was read of its own thread, nor of a parent's copy."""
+        """Return whether a compaction begins the file: no earlier line of its own thread or of a parent was read."""
         return thread.id == self.owner and not thread.is_begun and len(self.known) == 1
 
     def _part(self, began_ms: int | None) -> None:
-        """Go over to the thread whose turn began at that time."""
+        """Switch to the thread whose turn began at that time."""
         self.is_timed = began_ms is not None
         if began_ms is None:
             return
@@ -307,7 +305,7 @@ class Threads(msgspec.Struct):
 
 
 def made_ms(text: str) -> int | None:
-    """Return when a UUID of version 7 was made; milliseconds since 1970; None of anything else."""
+    """Return the time in a UUID of version 7; milliseconds since 1970; None for any other text."""
     try:
         value = uuid.UUID(text)
     except ValueError:

@@ -1,10 +1,10 @@
-"""Lines of rollouts that Codex wrote until autumn 2025: without `payload`, and without times but for the first.
+"""Lines of rollouts that Codex wrote until autumn 2025: without `payload`, and with a time only in the first line.
 
 | line | read as |
 |---|---|
 | `{"id", "timestamp", "instructions", "git"}`, the first | `session_meta` |
 | `{"type": "message" ...}`, an item of the Responses API | `response_item` |
-| `{"record_type": "state"}` | nothing; data where it holds more |
+| `{"record_type": "state"}` | nothing; data if it has other fields |
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ITEMS = frozenset(
 
 
 def proves(value: Mapping[str, Any]) -> bool:
-    """Return whether an object is a line that only these rollouts have; an item of the API is not."""
+    """Return whether an object is a line that only these rollouts have; an item of the API is not one."""
     if _STATE in value:
         return value[_STATE] == "state" and "session_id" not in value
     return value.keys() >= _META and "type" not in value and isinstance(value["id"], str)

@@ -2,32 +2,31 @@
 
 | line | events |
 |---|---|
-| `session_meta` | `session.started`; who spawned it, as a link; the whole of it as data |
+| `session_meta` | `session.started`; a link to the thread that spawned it; all of it as data |
 | `turn_context` | the turn; the model, as a second `session.started`; data |
 | `response_item` | messages, thoughts, calls and results (`items`) |
-| `event_msg` | usage, ends of turns, rollbacks, errors (`events`); what the items lack |
+| `event_msg` | usage, ends of turns, rollbacks, errors (`codex_events`); messages that are missing as items |
 | `compacted` | `history.compacted` |
 | `inter_agent_communication` | a message from one agent to another |
 | any other | data |
 
-Rollouts of 2025 have no `payload`: see `plain`.
+Rollouts of 2025 have no `payload`: see `plain_rollout`.
 
-The session is `codex:<thread id>`. What a fork copied from its parent is recorded as the parent's
-(`threads`), under the ids that it has in the parent's own file, so importing both in either
-order gives nothing twice. A copied line's time is that of the copy, only an upper bound. No id
-rests on a line's number (`ordinal` repeats, openai/codex issue 35746) or on its time: a key is the
-thread, the turn, and the call's id or the content; a message that a turn tells twice is counted.
+The session is `codex:<thread id>`. Lines that a fork copied from its parent are recorded in the parent's session
+(`codex_threads`), under the ids that they have in the parent's own file, so importing both in either order records
+nothing twice. A copied line's time is that of the copy, which is only an upper bound. No id depends on a line's number
+(`ordinal` repeats, openai/codex issue 35746) or on its time: a key is the thread, the turn, and the call's id or the
+content; repeats of a message in a turn are counted.
 
-Messages and thoughts stand in a rollout twice, as item and as event message, in either order. Both
-forms get the same id, so whichever comes first is recorded, and one that stands alone is kept.
+Messages and thoughts occur twice in a rollout, as item and as event message, in either order. Both forms get the same
+id, so the first one is recorded, and one without the other is recorded too.
 
-A compaction covers all that came before it in the file. Where it does not say what stands for it
-(`replacement_history`), its summary does. A rollback undoes turns that a person began: what a compaction put there
-is no turn, and a compaction that was done in an undone turn, or behind it, is undone with it, as in Codex's own
-replay: it is withdrawn, so that what it covered is there again. What a child inherited is no item of
-its own session, so a rollback that reaches into it takes back the child's own items only, and says so. A subagent may
-have copied the last turns of its parent alone; what a copy compacts or rolls back that it does not
-hold is kept as data there, since only the parent's own file knows which items that were.
+A compaction covers everything before it in the file. Its replacement is `replacement_history`, or else its summary. A
+rollback undoes turns of the user. The items of a compaction are not a turn. A compaction in an undone turn, or after
+it, is undone too, as in Codex's own replay: it is withdrawn, which restores the covered items. Items that a child
+inherited do not belong to its own session, so a rollback that includes them undoes only the child's own items, with a
+note. A subagent may have copied only the last turns of its parent; a compaction or rollback of items that such a copy
+does not have is stored as data, since only the parent's own file identifies these items.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ if TYPE_CHECKING:
     from rightful.log.rows import Receipt
 
 NAMESPACE = "codex"
-"""The namespace of the sessions it names."""
+"""The namespace of the sessions."""
 
 _NAME = re.compile(r"rollout-.*-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl\Z")
 _MARKS = {
@@ -76,7 +75,7 @@ _MARKS = {
     "event_msg": frozenset({"type"}),
     "compacted": frozenset({"message", "replacement_history"}),
 }
-"""Of the types that prove a rollout, what the payload holds: at least one of these."""
+"""For the types that prove a rollout, the fields of which the payload has at least one."""
 
 _TOLD = (
     "originator",
@@ -135,8 +134,8 @@ class CodexReader(GrowingReader):
     """Reads one rollout.
 
     Args:
-        line_times: Gives each line its time.
-        named: The thread that the file's name says.
+        line_times: Returns the time of each line.
+        named: The thread in the file's name.
     """
 
     def __init__(self, line_times: LineTimes, named: str | None) -> None:
@@ -145,12 +144,12 @@ class CodexReader(GrowingReader):
         self._heads = Heads()
 
     def state(self) -> dict[str, Any]:
-        """Return what is known of the file's threads."""
+        """Return the state of the file's threads."""
         known: dict[str, Any] = msgspec.to_builtins(self._threads)
         return {"known_us": self._times.known_us, "threads": known, "heads": self._heads.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on with what was known of them."""
+        """Continue from a state."""
         self._times.known_us = state["known_us"]
         self._threads = msgspec.convert(state["threads"], Threads)
         self._heads.restore(state["heads"])
@@ -168,7 +167,7 @@ class CodexReader(GrowingReader):
         """Yield the events of one line.
 
         Raises:
-            InvalidEventError: It is of a known type but not valid, or nothing says whose it is.
+            InvalidEventError: It is of a known type but not valid, or its session is unknown.
         """
         line = plain_rollout.modern(found.value)
         if line is None:
@@ -199,7 +198,7 @@ class CodexReader(GrowingReader):
             raise below("$.payload", error) from None
 
     def _met(self, payload: Mapping[str, Any], at: dict[str, Any], *, is_first: bool) -> Iterator[Wire]:
-        """Yield that a session began, and whose subagent it is."""
+        """Yield the start of a session, and its link to the parent of a subagent."""
         try:
             read: _Meta = shaped(payload, _Meta)
         except InvalidEventError as error:
@@ -231,7 +230,7 @@ class CodexReader(GrowingReader):
         return _wire(thread, Part("session.started", ("session.started", digest(facts)), facts), scope="")
 
     def _whose(self, kind: object, turn: str | None, started_ms: int | None) -> Thread:
-        """Return the thread that wrote a line, in the turn that the line begins, if it begins one."""
+        """Return the thread of a line, after beginning the line's turn, if it begins one."""
         thread = self._threads.of(turn, started_ms, self._times.known_us)
         if thread is None:
             raise InvalidEventError("Expected a `session_meta` before any other line: its session is unknown")
@@ -257,7 +256,7 @@ class CodexReader(GrowingReader):
                 yield _wire(thread, data(word(kind), dict(payload), digest(payload)))
 
     def _told(self, thread: Thread, parts: Iterator[Part], *, is_item: bool) -> Iterator[Wire]:
-        """Yield parts as events; what was told in the other form is told again only where that says more."""
+        """Yield parts as events; a part that was recorded in the other form is repeated only if it adds to it."""
         for part in parts:
             if part.twin is None:
                 count, is_new = 0, True
@@ -275,7 +274,7 @@ class CodexReader(GrowingReader):
 
     def _messaged(self, thread: Thread, payload: Mapping[str, Any]) -> Iterator[Wire]:
         ends = payload.get("type") in ENDS
-        if ends and (part := last_said(payload)) is not None and not thread.was_told(part):
+        if ends and (part := last_said(payload)) is not None and not thread.was_recorded(part):
             yield from self._told(thread, iter([part]), is_item=False)
         yield from self._told(thread, parts_of_event(payload, thread.turn, thread.running), is_item=False)
         if ends:
@@ -284,7 +283,7 @@ class CodexReader(GrowingReader):
             yield _linked(*agents)
 
     def _in_context(self, thread: Thread, payload: Mapping[str, Any]) -> Iterator[Wire]:
-        """Yield the context of a turn, and the session's model where it was not known."""
+        """Yield the context of a turn, and the session's model if it was unknown."""
         model = payload.get("model")
         if thread.facts is not None and isinstance(model, str) and model:
             facts, thread.facts = thread.facts | {"model": model}, None
@@ -327,7 +326,7 @@ class CodexReader(GrowingReader):
 
 
 def _turn_of(kind: object, payload: Mapping[str, Any]) -> tuple[str | None, int | None]:
-    """Return the turn that a line begins, and when it began; None where it says neither.
+    """Return the turn that a line begins, and the turn's start; None for those that it does not have.
 
     Raises:
         InvalidEventError: It does not have the form of such a line.
@@ -353,7 +352,7 @@ def _wire(thread: Thread, part: Part, *more: str | int, scope: str | None = None
 
 
 def _linked(parent: str, child: str) -> Wire:
-    """Return that one thread is the subagent of another; either one's file tells it under this id."""
+    """Return the link of a subagent's thread to its parent; the files of both give it the same id."""
     return {
         "type": "session.linked",
         "producer": Codex.NAME,

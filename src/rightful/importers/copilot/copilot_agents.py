@@ -1,4 +1,4 @@
-"""What the agents of a Copilot CLI session have said so far: the main one, and those that it started."""
+"""The state of the agents of a Copilot CLI session: the main one, and its subagents."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ MAIN = ""
 _MARK_CHARS = 16  # of a digest; enough for the calls and thoughts of one turn
 
 Item = tuple[str, int]
-"""The id of an item of the history: the event that states it, and its place there."""
+"""The id of an item of the history: its event, and its place in the event."""
 
 
 class Compacted(msgspec.Struct):
-    """A compaction that stands in an agent's history.
+    """A compaction in an agent's history.
 
     Attributes:
-        id: The event that states it.
-        record: The record that says so.
+        id: The id of its event.
+        record: Its record.
         covered: The last item that it covers.
-        asked: How many messages of the user there were when it began: those it covers.
-        item: What replaces that and all before it; None where nothing does.
+        asked: The number of messages of the user that it covers.
+        item: The item that replaces everything covered; None if nothing does.
     """
 
     id: str
@@ -39,7 +39,7 @@ class Compacted(msgspec.Struct):
 
 
 class Rewound(NamedTuple):
-    """What a rewind undid: the first and the last item, and the compactions."""
+    """The effect of a rewind: the first and the last undone item, and the undone compactions."""
 
     first: Item
     last: Item
@@ -47,22 +47,22 @@ class Rewound(NamedTuple):
 
 
 class Agent(msgspec.Struct):
-    """What is known of one agent behind the last line that was read.
+    """The state of one agent after the last line that was read.
 
     Attributes:
-        interaction: What the user had asked for when its turn began.
-        turn: The turn that is open.
-        thoughts: Marks of what it thought in that turn; the file may tell it twice.
-        calls: Calls that were asked for and have no result yet, with the mark of their arguments.
+        interaction: The user's request at the start of its turn.
+        turn: The open turn.
+        thoughts: Marks of its thoughts in that turn; the file may have them twice.
+        calls: Requested calls without a result, with the mark of their arguments.
         last: The last item of its history.
-        compacts: Of a compaction that is under way, what came before it: the last item, and how many
-            messages of the user; what comes later is not covered.
-        asked: The messages of the user that a rewind can go back to, each with the item before it; those before a
-            compaction too.
+        compacts: For a running compaction, the last item before it, and the number of messages of the user before it;
+            later items are not covered.
+        asked: The messages of the user to which a rewind can go, each with the item before it, including those before
+            a compaction.
         done: The compactions that were not undone.
-        is_begun: An item, or a compaction, was read of it.
-        is_headed: A compaction came before anything else: the file was written again from there.
-        streamed: The message that streams in pieces.
+        is_begun: Whether an item or a compaction was read.
+        is_headed: Whether a compaction came first: the file was rewritten from there.
+        streamed: The message that is being streamed.
     """
 
     interaction: str | None = None
@@ -78,20 +78,20 @@ class Agent(msgspec.Struct):
     streamed: Streamed | None = None
 
     def begin(self, data: Mapping[str, Any], event_id: str) -> None:
-        """Begin a turn. Its number begins anew with each interaction, so the interaction tells it apart."""
+        """Begin a turn. Turn numbers restart with each interaction, so the interaction is part of the name."""
         self.interaction = word(data.get("interactionId"), event_id)
         self.turn = qualified(self.interaction, data.get("turnId"))
         self.thoughts = []
 
     def turn_of(self, data: Mapping[str, Any]) -> str | None:
-        """Return the turn that a record speaks of, else the one that is open."""
+        """Return the turn that a record names, else the open one."""
         number = data.get("turnId")
         if number is None or self.interaction is None:
             return self.turn
         return qualified(word(data.get("interactionId"), self.interaction), number)
 
     def thinks(self, text: str) -> bool:
-        """Take a thought in; say whether this turn has not told it yet."""
+        """Add a thought; return whether it is new in this turn."""
         mark = digest(text)[:_MARK_CHARS]
         is_new = mark not in self.thoughts
         if is_new:
@@ -99,20 +99,20 @@ class Agent(msgspec.Struct):
         return is_new
 
     def calls_anew(self, call: str, arguments: object) -> bool:
-        """Take a call in; say whether it was not told yet with these arguments."""
+        """Add a call; return whether it is new with these arguments."""
         mark = digest(arguments)[:_MARK_CHARS]
         is_new = self.calls.get(call) != mark
         self.calls[call] = mark
         return is_new
 
     def add(self, item: Item, *, asks: bool) -> None:
-        """Put an item at the end of the history."""
+        """Append an item to the history."""
         if asks:
             self.asked[item[0]] = self.last
         self.last, self.is_begun = item, True
 
     def rewind(self, event_id: str) -> Rewound | None:
-        """Undo a message of the user and all behind it, and the compactions that cover it."""
+        """Undo a message of the user and everything after it, and the compactions that cover it."""
         names = list(self.asked)
         at = names.index(event_id) if event_id in self.asked else len(names)
         rewound = self.behind(at, {compaction.record for compaction in self.done if compaction.asked > at})
@@ -122,14 +122,14 @@ class Agent(msgspec.Struct):
         self.asked = {name: self.asked[name] for name in names[:at]}
         self.done = [compaction for compaction in self.done if compaction.asked <= at]
         if self.compacts is not None and self.compacts[1] > len(self.asked):
-            self.compacts = self.last, len(self.asked)  # what it covered was taken back meanwhile
+            self.compacts = self.last, len(self.asked)  # the covered messages were undone meanwhile
         return rewound
 
     def behind(self, at: int, gone: Container[str]) -> Rewound | None:
-        """Return what stands from a message of the user on.
+        """Return the items from a message of the user on.
 
         Args:
-            at: Which message it is, from 0.
+            at: The index of the message.
             gone: The records of the compactions that are undone with it.
         """
         undone = [compaction for compaction in self.done if compaction.record in gone]
@@ -139,7 +139,7 @@ class Agent(msgspec.Struct):
         return None if last is None or at >= len(self.asked) else Rewound((list(self.asked)[at], 0), last, undone)
 
     def compact(self) -> Item | None:
-        """Begin to compact; return the last item that is covered."""
+        """Begin a compaction; return the last covered item."""
         self.compacts = self.compacts or (self.last, len(self.asked))
         return self.compacts[0]
 
@@ -147,9 +147,9 @@ class Agent(msgspec.Struct):
         """End the compaction.
 
         Args:
-            event_id: The event that states it.
-            record: The record that says so.
-            item: What replaces what was covered; None where nothing does.
+            event_id: The id of its event.
+            record: Its record.
+            item: The item that replaces the covered ones; None if nothing does.
         """
         covered, count = self.compacts or (None, 0)
         if self.last == covered or (covered is None and item is not None):
@@ -162,11 +162,11 @@ class Agent(msgspec.Struct):
         self.compacts, self.is_begun = None, True
 
     def failed(self) -> None:
-        """End a compaction that was not done."""
+        """End a compaction that failed."""
         self.compacts = None
 
     def clear(self) -> None:
-        """Take everything out of the history."""
+        """Remove everything from the history."""
         self.asked, self.done, self.last, self.compacts = {}, [], None, None
 
 

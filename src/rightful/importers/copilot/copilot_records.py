@@ -1,7 +1,7 @@
-"""What the records of a Copilot CLI session say, each in parts that become events.
+"""Convert the records of a Copilot CLI session into parts of events.
 
 The records' fields are those of the session events of github/copilot-sdk
-(nodejs/src/generated/session-events.ts). A part without a key is all that its record says.
+(nodejs/src/generated/session-events.ts). A part without a key is the only one of its record.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Record(NamedTuple):
 
     Attributes:
         kind: Its type.
-        id: Its id; where it has none, the digest of what it says.
-        data: What it says.
-        agent: The id of the agent that it is of; empty for the main one.
+        id: Its id; if it has none, the digest of its content.
+        data: Its content.
+        agent: The id of its agent; empty for the main one.
     """
 
     kind: str
@@ -96,7 +96,7 @@ class _Message(msgspec.Struct):
 
 
 def parts_of(record: Record, agent: Agent) -> Iterator[Part]:
-    """Yield what a record says of the conversation; all else it says is data.
+    """Yield the parts of a record; anything outside of the conversation is data.
 
     Raises:
         InvalidEventError: It is of a known type but not valid.
@@ -111,15 +111,15 @@ def parts_of(record: Record, agent: Agent) -> Iterator[Part]:
 
 
 def kept(record: Record) -> Part:
-    """Return a record as what is no part of the conversation."""
+    """Return a record that is not part of the conversation, as data."""
     return Part("data.recorded", (), {"name": record.kind, "data": record.data})
 
 
 def shape_of(record: Record, kind: type[Any]) -> Any:  # noqa: ANN401 - the struct that was asked for
-    """Return what a record says as the struct of its shape.
+    """Return the content of a record as a struct.
 
     Raises:
-        InvalidEventError: It has not that shape; the place says where.
+        InvalidEventError: It does not have that shape; the place says where.
     """
     try:
         return shaped(record.data, kind)
@@ -142,7 +142,7 @@ def _user_message(record: Record, _: Agent) -> Iterator[Part]:
     if known.get("transformedContent") == read.content:
         del known["transformedContent"]
     if read.source not in {None, "", "user"}:
-        known["meta"] = True  # a command, a skill or a schedule said it, and no person
+        known["meta"] = True  # written by a command, a skill or a schedule, not by the user
     yield Part("message.recorded", (), {"role": "user", "content": read.content, **extra(known)}, asks=True)
 
 
@@ -174,7 +174,7 @@ def _call(key: tuple[str, ...], call: str, name: str, arguments: object, more: M
 
 
 def _thought(agent: Agent, text: str, key: tuple[str, ...]) -> Iterator[Part]:
-    """Yield a thought that this turn has not told in another record, under the id of its pieces if it has some."""
+    """Yield a thought that is new in this turn, under the id of its streamed pieces, if it has any."""
     streamed = agent.streamed
     if streamed is not None and streamed.name.startswith("thought:"):
         key, agent.streamed = ("thought", streamed.name.removeprefix("thought:")), None
@@ -188,7 +188,7 @@ def _reasoning(record: Record, agent: Agent) -> Iterator[Part]:
 
 
 def _delta(record: Record, agent: Agent) -> Iterator[Part]:
-    """Yield a state of a text that streams."""
+    """Yield a state of a streamed text."""
     read: _Delta = shape_of(record, _Delta)
     is_message = record.kind == "assistant.message_delta"
     of = (read.messageId if is_message else read.reasoningId) or ""
@@ -204,7 +204,7 @@ def _delta(record: Record, agent: Agent) -> Iterator[Part]:
 
 
 def _tool_start(record: Record, agent: Agent) -> Iterator[Part]:
-    """Yield a call that no message asked for, or not with these arguments."""
+    """Yield a call that no message requested, or not with these arguments."""
     read: _Start = shape_of(record, _Start)
     arguments = arguments_of(read.arguments)
     if agent.calls_anew(read.toolCallId, arguments):
@@ -248,7 +248,7 @@ def _usage(record: Record, _: Agent) -> Iterator[Part]:
 
 
 def _shutdown(record: Record, _: Agent) -> Iterator[Part]:
-    """Yield that a stretch of the session ended, and what all its models used in it since its start or resume."""
+    """Yield the end of a stretch of the session, and the usage of all models since its start or resume."""
     yield Part("session.ended", (record.id, "ended"), extra(without(record.data)))
     counts: dict[str, Any] = {}
     metrics = record.data.get("modelMetrics")

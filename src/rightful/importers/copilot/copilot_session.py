@@ -2,11 +2,11 @@
 
 | record | events |
 |---|---|
-| `session.start`, `session.shutdown` | `session.started`; `session.ended` and what was used |
-| `user.message`, `system.*` | a message; who else than a person said it, marked `meta` |
-| `assistant.message` | a thought, a message, a call each request, its usage |
+| `session.start`, `session.shutdown` | `session.started`; `session.ended` and the usage |
+| `user.message`, `system.*` | a message; marked `meta` if the user did not write it |
+| `assistant.message` | a thought, a message, a call per request, its usage |
 | `assistant.message_delta`, `assistant.reasoning_delta` | growing states of the message or thought |
-| `tool.execution_start` | a call, unless a message asked for it with these arguments |
+| `tool.execution_start` | a call, unless a message requested it with these arguments |
 | `tool.execution_complete` | a result |
 | `assistant.turn_end` | `turn.ended` |
 | `session.compaction_complete`, `.snapshot_rewind`, `.context_cleared` | `history.*` |
@@ -14,23 +14,21 @@
 | `….requested`, `….completed` with a `requestId` | an interaction |
 | any other (`hook.*`, `skill.invoked`, `session.truncation` …) | data |
 
-The session is `copilot:<sessionId>`; where the file does not begin with its `session.start`, the
-folder's name says it. The key is the session, the record's id and the part, and a message's its
-`messageId`. The record's id alone would not do, though it is a UUID: a session that was forked or
-copied has the same records under a name of its own.
+The session is `copilot:<sessionId>`; if the file does not begin with its `session.start`, the folder's name is used.
+The key is the session, the record's id and the part; for a message its `messageId`. The record's id alone is not
+enough, although it is a UUID: a forked or copied session has the same records under another name.
 
-Subagents write into the same file (github/copilot-cli issue 2543). Each is a session of its own,
-`copilot:<sessionId>/<agent>`: mixed with the main agent's, their messages are no conversation. The
-agent is the record's `agentId`, in older files the call that started it (`parentToolCallId`).
+Subagents write into the same file (github/copilot-cli issue 2543). Each is a separate session,
+`copilot:<sessionId>/<agent>`: mixed with the main agent's, their messages would not form a conversation. The agent is
+the record's `agentId`, in older files the call that started it (`parentToolCallId`).
 
-A turn is `<interactionId>/<turnId>`, since turn ids begin anew with each thing that the user asks.
+A turn is `<interactionId>/<turnId>`, since turn ids restart with each request of the user.
 
-A compaction covers what came before its `session.compaction_start`; it runs while the session
-goes on. A rewind takes back a message of the user and all behind it; a compaction that was done since is undone too
-(it is withdrawn, so that what it covered is there again). Copilot takes their lines out
-of the file too and may not say so in it (the SDK calls `session.snapshot_rewind` ephemeral), so a
-file that has lost its end since the last import tells of one as well. `session.truncation` says how
-many messages the model does not see any more and not which, so it is data.
+A compaction covers everything before its `session.compaction_start`; it runs while the session continues. A rewind
+undoes a message of the user and everything after it, including later compactions (they are withdrawn, which restores
+the covered items). Copilot also removes their lines from the file, possibly without a record (the SDK calls
+`session.snapshot_rewind` ephemeral), so a file that has lost its end since the last import shows a rewind as well.
+`session.truncation` says how many messages the model no longer sees, but not which ones, so it is data.
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ if TYPE_CHECKING:
     from rightful.log.rows import Receipt
 
 NAMESPACE = "copilot"
-"""The namespace of the sessions it names."""
+"""The namespace of the sessions."""
 
 _KIND = re.compile(r"(?:session|user|assistant|tool|subagent|hook|skill|system|permission)(?:\.[a-z_]+)+\Z|abort\Z")
 _TIMELESS = frozenset(
@@ -118,8 +116,8 @@ class CopilotReader(GrowingReader):
     """Reads one session, with its subagents.
 
     Args:
-        line_times: Gives each record its time.
-        origin: The file; its folder may say the session.
+        line_times: Returns the time of each record.
+        origin: The file; its folder may name the session.
     """
 
     def __init__(self, line_times: LineTimes, origin: Origin) -> None:
@@ -134,7 +132,7 @@ class CopilotReader(GrowingReader):
         self._heads = Heads()
 
     def state(self) -> dict[str, Any]:
-        """Return what is known of the session and its agents, and what of them may have vanished."""
+        """Return the state of the session and its agents, and the agents of the earlier content of the file."""
         return {
             "known_us": self._times.known_us,
             "session": self._value,
@@ -147,7 +145,7 @@ class CopilotReader(GrowingReader):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on with what was known of them."""
+        """Continue from a state."""
         self._times.known_us, self._value = state["known_us"], state["session"]
         self._is_told, self._spawned = state["told"], dict(state["spawned"])
         self._agents = msgspec.convert(state["agents"], dict[str, Agent])
@@ -156,11 +154,11 @@ class CopilotReader(GrowingReader):
         self._heads.restore(state["heads"])
 
     def restart(self, state: Mapping[str, Any]) -> None:
-        """Read the file anew, and find out which messages of the user have vanished from its end."""
+        """Read the file from its beginning, and find the messages of the user that were removed from its end."""
         self._before = msgspec.convert(state["before"] or state["agents"], dict[str, Agent])
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
-        """Yield what was taken out of the file since it was read last; while it is being written, that waits."""
+        """Yield the undone items that were removed from the file since the last import, unless it is being written."""
         if self._before and not is_settled(Path(self._origin.path), self._origin.mtime_us):
             what = "it was rewritten and is being written; the next import records what was removed"
             yield Problem(None, what, lost=False)
@@ -168,16 +166,16 @@ class CopilotReader(GrowingReader):
         before, met, self._before, self._met = self._before, self._met, {}, set()
         for name, old in before.items() if end.is_whole and self._value is not None else ():
             if (now := self._agents.get(name)) is not None and now.is_headed:
-                continue  # a compaction says what became of what it does not hold any more
+                continue  # the compaction covers the items that are no longer in the file
             for part in _vanished(old, met):
                 wire = self._wire(Record("vanished", "", {}, name), part) | self._times.of(None)
                 yield {field: said for field, said in wire.items() if field != "turn"}
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield what one record says.
+        """Yield the events of one record.
 
         Raises:
-            InvalidEventError: It is of a known type but not valid, or nothing says whose it is.
+            InvalidEventError: It is of a known type but not valid, or its session is unknown.
         """
         record = self._record(found)
         at = self._times.of(found.value.get("timestamp"))
@@ -240,7 +238,7 @@ class CopilotReader(GrowingReader):
                     yield wire
 
     def _add(self, agent: Agent, wire: Wire, part: Part) -> None:
-        """Put an item at the end of its agent's history."""
+        """Append an item to its agent's history."""
         if part.type in ITEMS:
             item = _item_of(wire)
             agent.add(item, asks=part.asks)
@@ -265,7 +263,7 @@ class CopilotReader(GrowingReader):
             yield self._wire(record, Part("session.started", ("file", named), fields))
 
     def _subagent(self, record: Record) -> Iterator[Wire]:
-        """Yield that a subagent's session began, and whose it is, or that it ended."""
+        """Yield the start of a subagent's session with its link, or its end."""
         read: _Subagent = shape_of(record, _Subagent)
         call = read.toolCallId or record.id
         agent = record.agent if record.agent != MAIN else self._spawned.get(call, call)
@@ -320,7 +318,7 @@ class CopilotReader(GrowingReader):
         yield self._wire(record, Part("history.popped", key, {"items": items, **extra(without(record.data))}))
 
     def _key(self, record: str) -> str:
-        """Return the key of the one event that a record is."""
+        """Return the key of a record that is one event."""
         return key_of(self._value, record, "record")
 
     def _session(self, agent: str) -> str:
@@ -336,11 +334,11 @@ class CopilotReader(GrowingReader):
 
 
 def _vanished(old: Agent, met: set[str]) -> Iterator[Part]:
-    """Yield what is undone where the last messages of the user are not in the file any more.
+    """Yield the pops and withdrawals, if the last messages of the user are no longer in the file.
 
     Args:
-        old: What was known of the agent when the file was read last.
-        met: The messages of the user, and the records of compactions, that are still there.
+        old: The state of the agent at the last import.
+        met: The messages of the user, and the records of compactions, that are still in the file.
     """
     names = list(old.asked)
     gone = [name for name in names if name not in met]
@@ -359,7 +357,7 @@ def _item_of(wire: Wire) -> Item:
 
 
 def _folder_of(origin: Origin) -> str | None:
-    """Return the name of a session's folder, where it is a session's: `session-state/<id>/events.jsonl`."""
+    """Return the name of a session's folder (`session-state/<id>/events.jsonl`); None for any other file."""
     if origin.path == STDIN:
         return None
     folder = os.path.basename(os.path.realpath(os.path.dirname(origin.path) or "."))  # noqa: PTH119, PTH120 - no path is built

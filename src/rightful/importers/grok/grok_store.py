@@ -2,18 +2,18 @@
 
 | line | events |
 |---|---|
-| `system`, `user` | a message; what Grok put in the user's name (`synthetic_reason`) is marked as context |
+| `system`, `user` | a message; one that Grok wrote in the user's name (`synthetic_reason`) is marked as context |
 | `assistant` | a message, and each of its `tool_calls` |
 | `reasoning` | a thought |
 | `tool_result` | the result of a call |
 | any other (`backend_tool_call` ...) | data |
 
 The folder names the session; the folder above it is the working folder, percent-encoded. No line has a time.
-`summary.json` beside the file says when the session was made, which is the time of its start; all other times are the
-file's. The form is that of `chat_format_version` 1 (jazzyalex/agent-sessions pull request 55, 141 real sessions).
+`summary.json` next to the file has the session's creation time, which is the time of its start; all other times are
+the file's. The form is that of `chat_format_version` 1 (jazzyalex/agent-sessions pull request 55, 141 real sessions).
 
-The key of an event is the line's content and how often that came before, since Grok writes the file over when it
-compacts or rewinds a session. What the file held before then stays in the ledger, which a note says.
+The key of an event is the line's content and how often the same content precedes it, since Grok rewrites the file when
+it compacts or rewinds a session. The earlier content stays in the ledger, which a note reports.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rightful.importers.shared.record_parts import Part, arguments_of, data, ext
 from rightful.importers.sources.text_files import Found, Problem, opened
 
 MAIN = "chat_history.jsonl"
-"""The file that holds a session."""
+"""The file of a session."""
 
 NAMESPACE = "grok"
 
@@ -58,10 +58,10 @@ class StoreReader(GrowingReader):
     """Reads one session of the store.
 
     Args:
-        origin: The file; its folders say whose it is and where it ran.
+        origin: The file; its folders name the session and the working folder.
 
     Raises:
-        InvalidEventError: Its folder names no session.
+        InvalidEventError: Its folder does not name a session.
     """
 
     def __init__(self, origin: Origin) -> None:
@@ -75,23 +75,23 @@ class StoreReader(GrowingReader):
         self._has_begun = self._has_model = self._is_rewritten = False
 
     def state(self) -> dict[str, Any]:
-        """Return what was read: which lines, and whether the model is known."""
+        """Return the lines that were read, and whether the model is known."""
         return {"seen": dict(self._seen), "begun": self._has_begun, "model": self._has_model}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue behind the lines after which that state was returned."""
+        """Continue from a state."""
         self._seen, self._has_begun, self._has_model = Counter(state["seen"]), state["begun"], state["model"]
 
     def restart(self, state: Mapping[str, Any]) -> None:
-        """Read a file that was written over from its beginning."""
+        """Read a rewritten file from its beginning."""
         del state
         self._is_rewritten = True
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield what one line holds.
+        """Yield the events of one line.
 
         Raises:
-            InvalidEventError: It has no type, or not the form of its type.
+            InvalidEventError: It has no type, or does not have the form of its type.
         """
         value = found.value
         kind = value.get("type")
@@ -111,7 +111,7 @@ class StoreReader(GrowingReader):
             yield self._wire(part, mark, count) | self._at
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
-        """Yield that a file was written over."""
+        """Yield a note if the file was rewritten."""
         del end
         if self._is_rewritten:
             yield Problem(None, _REWRITTEN, lost=False)
@@ -162,7 +162,7 @@ def _calls(calls: object) -> Iterator[Part]:
 
 
 def _said(value: Mapping[str, Any]) -> object:
-    """Return what a line says: its text, where it is one part of text, else its parts."""
+    """Return the content of a line: its text if it has one part of text, else its parts."""
     match value.get("content"):
         case [{"type": "text", "text": str() as text}]:
             return text
@@ -173,7 +173,7 @@ def _said(value: Mapping[str, Any]) -> object:
 
 
 def _thought(value: Mapping[str, Any]) -> str | None:
-    """Return the readable part of a thought; None where all of it is encrypted."""
+    """Return the readable part of a thought; None if all of it is encrypted."""
     said = value.get("summary", value.get("content"))
     if isinstance(said, str):
         return said
@@ -189,7 +189,7 @@ def _id(value: Mapping[str, Any], name: str, place: str = "$") -> str:
 
 
 def _created(folder: str) -> dict[str, Any] | None:
-    """Return when the session was made, as `summary.json` beside its file says; None where it does not."""
+    """Return the session's creation time from `summary.json` next to its file; None if it has none."""
     try:
         with opened(f"{folder}/{_SUMMARY}", follow=False) as file:
             value = content.parse_json(file.stream.read(limits.EVENT_BYTES))

@@ -1,25 +1,25 @@
-"""The streams of Grok Build (`grok --output-format streaming-json`), kept as `grok-trajectories/<id>.jsonl`.
+"""The streams of Grok Build (`grok --output-format streaming-json`), stored as `grok-trajectories/<id>.jsonl`.
 
 | line | events |
 |---|---|
 | `thought`, `text` | growing states of a thought or a message |
 | `tool_call` | a call; incomplete while it has no input |
-| `tool_call_update` | the call's input where it came late; its result, growing until it is settled |
-| `usage` | what was used |
+| `tool_call_update` | the call's input, if it came late; its result, growing until it is final |
+| `usage` | `usage.recorded` |
 | `error` | `error.recorded` |
-| `end` | `session.ended`, what all its models used, and the model where it was one |
+| `end` | `session.ended`, the usage of all models, and the model if it was only one |
 | any other (`available_commands` …) | data |
 
-The stream says neither whose it is nor when; its own id (`sessionId`) comes with its last line. So the
-session is `grok:<file name>` only where the file stands in a folder `grok-trajectories`, whose files
-are named by the session (gptme-contrib's run-item); elsewhere nothing of it is imported. Its times
-are the file's. The key of an event is the line's number among the objects and its content.
+The stream has no times, and its session id (`sessionId`) only in its last line. So the session is `grok:<file name>`,
+but only for files in a folder `grok-trajectories`, which are named after the session (gptme-contrib's run-item); other
+files are not imported. Its times are the file's. The key of an event is the line's number among the objects and its
+content.
 
-A `chat_history.jsonl` is of Grok's own session store: see `store`.
+A `chat_history.jsonl` belongs to Grok's own session store: see `grok_store`.
 
-The text of a line stands in `data` (grok 1.0, RunMaestro/Maestro issue 1485) or `content`. Consecutive
-lines of one type are one text; only another text, a call, an error or the end closes it. What came
-last of a text that is not closed waits, and the import says how much (`Streamed`).
+The text of a line is in `data` (grok 1.0, RunMaestro/Maestro issue 1485) or `content`. Consecutive lines of one type
+form one text; only another text, a call, an error or the end closes it. The last characters of an open text wait, and
+the import reports how many (`Streamed`).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from rightful.importers.shared.streamed_texts import Streamed
 from rightful.importers.sources.text_files import Found, Problem
 
 NAMESPACE = "grok"
-"""The namespace of the sessions it names."""
+"""The namespace of the sessions."""
 
 FOLDER = "grok-trajectories"
-"""The folder whose files are named by the session."""
+"""The folder whose files are named after the session."""
 
 _TEXTS = {"thought": "thought.recorded", "text": "message.recorded"}
 _CLOSING = frozenset({"tool_call", "tool_call_update", "error", "end"})
@@ -62,14 +62,14 @@ _UNKNOWN_SESSION = (
 
 
 class _Call(msgspec.Struct):
-    """A call that has no result yet.
+    """A call without a result.
 
     Attributes:
-        key: What its events are told apart by.
-        fields: What was told of it, but for its arguments.
-        is_whole: Its arguments were told.
-        output: What was told last of its output.
-        outputs: How many outputs were told that are no more of each other.
+        key: The key of its events.
+        fields: Its recorded fields, except for its arguments.
+        is_whole: Whether its arguments were recorded.
+        output: Its output, as recorded last.
+        outputs: The number of recorded outputs that do not extend each other.
     """
 
     key: list[str | int]
@@ -80,7 +80,7 @@ class _Call(msgspec.Struct):
 
 
 class _Text(msgspec.Struct):
-    """A text that is not closed: its type, what its event is told apart by, and what has come of it."""
+    """An open text: its type, the key of its event, and its characters so far."""
 
     kind: str
     key: list[str | int]
@@ -88,7 +88,7 @@ class _Text(msgspec.Struct):
 
 
 class _State(msgspec.Struct):
-    """What is known behind the last line that was read."""
+    """The state after the last line that was read."""
 
     count: int = 0
     known_us: int | None = None
@@ -104,7 +104,7 @@ class Grok:
     READER_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Return whether an object is a line that only Grok streams, or keeps in its own store."""
+        """Return whether an object is a line that only Grok's streams or its own store have."""
         if grok_store.proves(value):
             return True
         if not _OTHERS.isdisjoint(value):
@@ -127,7 +127,7 @@ class Grok:
         """Return the reader of one file.
 
         Raises:
-            InvalidEventError: Its path does not say whose stream it is; of a file that somebody named.
+            InvalidEventError: Its path does not name a session, and the user named the file.
         """
         if origin.name == grok_store.MAIN and origin.path != STDIN:
             return grok_store.StoreReader(origin)
@@ -144,7 +144,7 @@ class GrokReader(GrowingReader):
     """Reads one stream.
 
     Args:
-        line_times: Gives each line its time.
+        line_times: Returns the time of each line.
         value: The session's id.
         session: Its name.
     """
@@ -154,13 +154,13 @@ class GrokReader(GrowingReader):
         self._known = _State()
 
     def state(self) -> dict[str, Any]:
-        """Return what is known of the stream."""
+        """Return the state of the stream."""
         self._known.known_us = self._times.known_us
         known: dict[str, Any] = msgspec.to_builtins(self._known)
         return known
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on with what was known of it."""
+        """Continue from a state."""
         self._known = msgspec.convert(state, _State)
         self._times.known_us = self._known.known_us
 
@@ -176,7 +176,7 @@ class GrokReader(GrowingReader):
             yield self._wire(part) | at
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
-        """Yield how much waits of a text that is not closed."""
+        """Yield a note with the number of waiting characters of an open text."""
         del end
         if (text := self._known.text) is not None:
             streamed = text.streamed
@@ -220,7 +220,7 @@ class GrokReader(GrowingReader):
                 yield data(word(kind), dict(value), *mark)
 
     def _grown(self, kind: str, piece: str, value: Mapping[str, Any], number: int) -> Iterator[Part]:
-        """Take the next piece of a text; the first one tells it apart."""
+        """Add the next piece of a text; the first one identifies it."""
         text = self._known.text
         if text is None or text.kind != kind:
             yield from self._closed()
@@ -229,7 +229,7 @@ class GrokReader(GrowingReader):
             yield _state_of(text)
 
     def _closed(self) -> Iterator[Part]:
-        """Yield the whole of the text that was open."""
+        """Yield the complete open text."""
         text, self._known.text = self._known.text, None
         if text is not None and text.streamed.tell():
             yield _state_of(text)
@@ -246,7 +246,7 @@ class GrokReader(GrowingReader):
         yield _snapshot(known, given)
 
     def _updated(self, value: Mapping[str, Any], mark: list[str | int]) -> Iterator[Part]:
-        """Yield what an update adds: input that came late, output, or the end of the call."""
+        """Yield the additions of an update: late input, output, or the end of the call."""
         call, given, status = _call_id(value), value.get("rawInput"), value.get("status")
         known = self._known.calls.get(call)
         if known is None:
@@ -268,7 +268,7 @@ class GrokReader(GrowingReader):
 
 
 class _UnknownSessionReader(GrowingReader):
-    """Reads a stream in a folder that says nothing of whose it is."""
+    """Reads a stream whose folder does not name the session."""
 
     def state(self) -> dict[str, Any]:
         """Return nothing: nothing is kept of it."""
@@ -283,7 +283,7 @@ class _UnknownSessionReader(GrowingReader):
         return iter(())
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
-        """Yield why it is passed over."""
+        """Yield why it is skipped."""
         del end
         yield Problem(None, f"{SKIPPED}{_UNKNOWN_SESSION}", lost=False)
 
@@ -345,5 +345,5 @@ def _call_id(value: Mapping[str, Any]) -> str:
 
 
 def _is_more(new: object, old: object) -> bool:
-    """Return whether an output is the other one, or more of it."""
+    """Return whether an output equals the other one, or extends it."""
     return new == old or (isinstance(new, str) and isinstance(old, str) and new.startswith(old))
