@@ -1,32 +1,29 @@
-"""The session records of gptme-sessions: one JSON object a session, in `session-records.jsonl`.
+"""The session records of gptme-sessions: one JSON object per session, in `session-records.jsonl`.
 
 | of a row | becomes |
 |---|---|
 | `session_id` and `start_time`, else `timestamp` | the session `workspace:<session_id>@<that>`, since ids are reused |
 | `harness`, `model` | `session.started` |
-| `trajectory_path` (in old rows `journal_path`) | `session.linked` to the tool's own name, if it shows |
+| `trajectory_path` (in old rows `journal_path`) | `session.linked` to the tool's own name, if the path has it |
 | `trajectory_grade`, else `grades.productivity`, and `outcome` | the grade `session-records/overall` |
 | every other of `grades`, and `llm_judge_score` | a grade with that rubric |
-| `lesson_events` | an exposure each, at its own time; the list stands in `extra` of `session.ended` too |
+| `lesson_events` | an exposure each, at its own time; the list is also in `extra` of `session.ended` |
 | `exit_code` and all the rest | `session.ended`; the rest as `extra` |
 
-The store rewrites its whole file, so a row may come again with other grades. An id comes from
-what the row says: a grade that equals the last one, or that stood there before with the same
-time, is a duplicate; any other is a regrade. The row's own latest time decides which is newest,
-whatever was imported first: a grade that is older than one that the ledger has of that rubric
-stands in an older copy of the file, and is not imported. Among grades of one time, and of rows
-that give none, the order of arrival decides. A grade that goes back to an earlier value without a
-new time cannot be told from an older copy, and stays a duplicate. A later row that only says the
-same again leaves the grade its first time.
+The store rewrites its whole file, so a row may occur again with other grades. An id is derived from the row's content:
+a grade that equals the last one, or that was imported before with the same time, is a duplicate; any other is a
+regrade. The row's latest time decides which grade is newest, not the order of import: a grade older than one that the
+ledger has of that rubric comes from an older copy of the file, and is not imported. Among grades of one time, and of
+rows without a time, the order of import decides. A grade that returns to an earlier value without a new time cannot be
+distinguished from an older copy, and is a duplicate. If a later row repeats a grade, the grade keeps its first time.
 
-What is no time is noted, and is no part of a name. A time without offset is one of gptme's, in the
-local time of its machine, and is read as this machine's (`gptme.times`).
+An invalid time is noted, and is not part of a name. A time without a UTC offset comes from gptme, in the local time of
+its machine, and is read as local time of this machine (`gptme_times`).
 
-A grade is given at the end of its session: `end_time`, else the start and `duration_seconds`,
-rounded up to a second. A row without both may have been written when the session began or when it
-ended. Then only an upper bound is known: the time of the file, or of the reading of a pipe
-(`at_basis: file`). Earlier versions took the latest time of the row, by UTC. A grade with such a
-time is imported again, once, and says which one it corrects.
+The time of a grade is the end of its session: `end_time`, else the start plus `duration_seconds`, rounded up to a
+second. A row without both may have been written at the start or at the end of the session. Then only an upper bound is
+known: the time of the file, or the time of reading standard input (`at_basis: file`). Earlier versions used the latest
+time of the row, by UTC. A grade with such a time is imported again, once, with a reference to the one it corrects.
 """
 
 from __future__ import annotations
@@ -64,10 +61,10 @@ if TYPE_CHECKING:
     from rightful.log.log import Log
 
 PRODUCER = "session-records"
-"""The producer of what a row says."""
+"""The producer of the events."""
 
 NAMESPACE = "workspace"
-"""The namespace of the sessions it names."""
+"""The namespace of the sessions."""
 
 _OVERALL = "overall"
 _RUBRIC_FORM = f"a dimension of 1 to {limits.WORD_CHARS} characters without `/` and control characters"
@@ -81,7 +78,7 @@ _CORRECTED = (
 )
 _UNNAMED = ", and is not part of the session's name"
 _TIMES = ("start_time", "timestamp", "end_time")
-_SECOND_US = 1_000_000  # durations are counted in whole seconds, and a row is written within one of its end
+_SECOND_US = 1_000_000  # durations have whole seconds, and a row is written within a second of its end
 _TAKEN = frozenset(
     {
         "session_id",
@@ -107,12 +104,12 @@ class _When(NamedTuple):
     """The times of a row; microseconds since 1970, UTC.
 
     Attributes:
-        first_us: When the session began; None where the row gives no time.
-        end_us: When it ended; None where the row gives no end.
-        bound_us: An upper bound of all that the row says.
-        row_us: The row's latest time, one without an offset read as UTC; copies of a row are ordered by it.
-        name: What makes the session's name unique; "" for nothing.
-        last: The row's latest time, as it is written.
+        first_us: When the session began; None if the row has no time.
+        end_us: When it ended; None if the row has no end.
+        bound_us: An upper bound of all times of the row.
+        row_us: The row's latest time, read as UTC if it has no offset; copies of a row are ordered by it.
+        name: The text that makes the session's name unique; "" for none.
+        last: The row's latest time, as written.
     """
 
     first_us: int | None
@@ -123,13 +120,13 @@ class _When(NamedTuple):
     last: str
 
     def stamp(self, at_us: int | None) -> Wire:
-        """Return the fields of a time, or of the upper bound where it is not known."""
+        """Return the fields of a time, or of the upper bound if the time is unknown."""
         if at_us is None:
             return {"at": times.text_of(self.bound_us), "at_basis": "file"}
         return {"at": times.text_of(at_us)}
 
     def beside(self) -> Wire:
-        """Return what a grade has to say of the row's time, where its own is another."""
+        """Return the `extra` of a grade with the row's time, if that is not the grade's own time."""
         if self.row_us is None or (self.end_us is not None and abs(self.end_us - self.row_us) <= _SECOND_US):
             return {}
         return {"extra": {ROW_AT: times.text_of(self.row_us)}}
@@ -153,7 +150,7 @@ class SessionRecordsReader(Reader):
     """Reads one file.
 
     Args:
-        origin: The file; its time stands for that of a row that gives none.
+        origin: The file; its time is used for rows without a time.
     """
 
     def __init__(self, origin: Origin) -> None:
@@ -161,10 +158,10 @@ class SessionRecordsReader(Reader):
         self._told_of_naive = False
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield what one row says.
+        """Yield the events of one row.
 
         Raises:
-            InvalidEventError: It does not say whose it is, or when it was and no file does.
+            InvalidEventError: It has no session id, or neither the row nor the file has a time.
         """
         row = found.value
         session_id = shaped(row, _Row).session_id
@@ -182,7 +179,7 @@ class SessionRecordsReader(Reader):
             yield event if isinstance(event, dict) else Problem(found.line, str(event))
 
     def _when(self, row: Mapping[str, Any]) -> tuple[_When, list[str]]:
-        """Return a row's times, and what was odd about them."""
+        """Return a row's times, and notes on them."""
         read: dict[str, int] = {}
         by_utc: list[int] = []
         notes: list[str] = []
@@ -217,7 +214,7 @@ class SessionRecordsReader(Reader):
         return _When(None, None, mtime_us, None, started, ""), notes
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
-        """Return the events with the `seq` of each grade, and the condition that they rest on."""
+        """Return the events with the `seq` of each grade, and the append condition that they depend on."""
         head = log.head()
         graders: dict[str, dict[str, Grader]] = {}
         planned: list[Wire] = []
@@ -226,7 +223,7 @@ class SessionRecordsReader(Reader):
         read_at = {"at": times.text_of(log.now_us())} if self._origin.mtime_us is None else {}
         for place, event in enumerate(events):
             if "at_basis" in event:
-                event |= read_at  # noqa: PLW2901 - a pipe's rows are older than this moment, and no more is known
+                event |= read_at  # noqa: PLW2901 - the only upper bound for rows of standard input
             if event["type"] != "grade.recorded":
                 planned.append(event)
                 continue
@@ -246,7 +243,7 @@ class SessionRecordsReader(Reader):
 
 
 def _ended_us(row: Mapping[str, Any], read: Mapping[str, int], notes: list[str]) -> int | None:
-    """Return when a session ended, by its start and how long it lasted; None where the row does not say both."""
+    """Return when a session ended, from its start and duration; None if the row does not have both."""
     lasted_s = row.get("duration_seconds")
     field = next((field for field in ("start_time", "timestamp") if field in read), None)
     if field is None or lasted_s is None or lasted_s == 0:
@@ -273,11 +270,11 @@ class _Numbered(Enum):
 
 
 def _numbered(event: Wire, grader: Grader) -> tuple[Wire, _Numbered]:
-    """Return a grade with its seq, and what is so of it.
+    """Return a grade with its seq, and how it relates to the stored grades.
 
-    One that is older than another of its grader, by the times of their rows, is never effective:
-    it stands in an older copy of the file, whichever was imported first. One that counts, and has
-    a wrong time in the ledger, is said again with the next seq.
+    A grade that is older than another one of its grader, by the times of their rows, is never effective: it comes
+    from an older copy of the file, whichever was imported first. An effective grade with a wrong time in the ledger is
+    recorded again with the next seq.
     """
     said = GradeContent(event.get("reward"), event.get("outcome"))
     at_us = None if "at_basis" in event else times.us_from(event["at"])
@@ -300,7 +297,7 @@ def _numbered(event: Wire, grader: Grader) -> tuple[Wire, _Numbered]:
 
 
 def _is_wrong(stored_us: int | None, at_us: int | None) -> bool:
-    """Return whether the time of a stored grade is not what the row says; None is an upper bound."""
+    """Return whether the time of a stored grade differs from the row's; None is an upper bound."""
     if stored_us is None or at_us is None:
         return stored_us is not at_us
     return abs(stored_us - at_us) > _SECOND_US
@@ -335,7 +332,7 @@ def _ended(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire]:
 
 
 def _graded(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire | InvalidEventError]:
-    """Yield a row's grades without their seq, and what cannot be one."""
+    """Yield a row's grades without their seq, and errors of invalid ones."""
     dimensions = row.get("grades")
     if dimensions is not None and not isinstance(dimensions, dict):
         yield InvalidEventError(f"Expected `object`, got `{content.json_type(dimensions)}`", "$.grades")
@@ -363,7 +360,7 @@ def _graded(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire 
 
 
 def overall(row: Mapping[str, Any]) -> tuple[Any, Any, str]:
-    """Return the reward and the outcome of a row's overall grade, unchecked, and where the reward stands."""
+    """Return the reward and the outcome of a row's overall grade, unchecked, and the place of the reward."""
     place, reward = "$.trajectory_grade", row.get("trajectory_grade")
     grades = row.get("grades")
     if reward is None and isinstance(grades, dict):
@@ -373,9 +370,9 @@ def overall(row: Mapping[str, Any]) -> tuple[Any, Any, str]:
 
 
 def started_text(row: Mapping[str, Any]) -> str:
-    """Return what makes a row's reusable id unique: its `start_time`, else its `timestamp`, as it is written.
+    """Return the text that makes a row's reusable id unique: its `start_time`, else its `timestamp`, as written.
 
-    What cannot be read as a time makes nothing unique: it is passed over; "" where neither can.
+    A text that is not a valid time is skipped; "" if neither is valid.
     """
     for field in ("start_time", "timestamp"):
         if row.get(field) is not None and _is_time(text := str(row[field])):
@@ -384,7 +381,7 @@ def started_text(row: Mapping[str, Any]) -> str:
 
 
 def _is_time(text: str) -> bool:
-    """Return whether a text is a time of any year: what makes a name unique need not be one that an event may have."""
+    """Return whether a text is a time of any year: a name may contain a time that is out of range for events."""
     try:
         datetime.fromisoformat(text)
     except ValueError:
@@ -400,7 +397,7 @@ def _grade(
     outcome: Any,  # noqa: ANN401 - checked below
     place: str,
 ) -> Wire | InvalidEventError:
-    """Return one grade without its seq, if it is one: what is no grade must not take a seq."""
+    """Return one grade without its seq, or an error: an invalid grade must not use up a seq."""
     reward = float(reward) if reward in (0, 1) and not isinstance(reward, bool) else reward
     said = {name: value for name, value in (("reward", reward), ("outcome", outcome)) if value is not None}
     try:

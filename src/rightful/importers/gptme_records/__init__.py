@@ -1,1 +1,1 @@
-"""What gptme records of single tool calls: manifests and receipts."""
+"""gptme's records of single tool calls: manifests and receipts."""

@@ -1,22 +1,21 @@
-"""The tool manifests of gptme: two small files a tool call, in the folder of `--manifest-dir`.
+"""The tool manifests of gptme: two small files per tool call, in the folder of `--manifest-dir`.
 
 | file | becomes |
 |---|---|
-| `<id>-<sequence>-<tool>-pre.json` | `tool_call.snapshotted`: its arguments are only a hash, which stands in `extra` |
+| `<id>-<sequence>-<tool>-pre.json` | `tool_call.snapshotted`: its arguments are only a hash, which is in `extra` |
 | `<id>-<sequence>-<tool>-post.json` | `tool_result.snapshotted`, likewise; a call that failed has none |
 
-(gptme's hooks/manifest.py.) Each record carries its own hash, and that of the record before it. A
-record whose hash is not that of what it says was changed after it was written, and one whose chain
-does not lead back to a first record stands behind one that is missing or was changed: each is a
-problem that names the file, and is not imported. The chain is followed over the files beside it.
+(gptme's hooks/manifest.py.) Each record has its own hash and that of the previous record. A record whose hash does not
+match its content was modified. If a record's chain does not lead back to a first record, an earlier record is missing
+or was modified. Both are problems that name the file, and the record is not imported. The chain is followed through
+the files of the folder.
 
-The id is `GPTME_SESSION_ID`, a label that is used again: the next session of that name begins at 1
-and overwrites. So the session is `workspace:<id>@<time of the first record of the chain>`, and a
-record's key is its hash: another record under the same file name is another fact. What an older
-session left behind has lost its beginning, and nobody can say which session that was. Where gptme
-knows no id it makes one up (`anon-` and eight digits), which names no session.
+The id is `GPTME_SESSION_ID`, a label that is reused: the next session of that name begins at 1 and overwrites files.
+So the session is `workspace:<id>@<time of the first record of the chain>`, and a record's key is its hash: another
+record under the same file name is another fact. The remaining records of an older session have lost their beginning,
+so their session is unknown. If gptme knows no id, it generates one (`anon-` and eight digits), which names no session.
 
-The `result_hash` of a tool that yields nothing is the hash of an empty text; it is kept as it is.
+The `result_hash` of a tool without a result is the hash of an empty text; it is stored unchanged.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from rightful.importers.shared.foreign_fields import key_of, moment_us, session_
 from rightful.importers.sources.text_files import Found, Problem, opened
 
 PRODUCER = "gptme-manifest"
-"""The producer of what a record says."""
+"""The producer of the events."""
 
 NAMESPACE = "workspace"
 """The namespace of the sessions, as in the session records of a workspace."""
@@ -60,13 +59,13 @@ class _Record(msgspec.Struct):
 
 
 class _Link(NamedTuple):
-    """What the chain needs of a record.
+    """A record in the chain.
 
     Attributes:
-        session_id: Its id.
-        previous: The hash of the record before it.
-        timestamp: Its time as it is written.
-        value: All of it.
+        session_id: Its session id.
+        previous: The hash of the previous record.
+        timestamp: Its time, as written.
+        value: The whole record.
     """
 
     session_id: str
@@ -92,7 +91,7 @@ class GptmeManifest:
         """Return the reader of one file.
 
         Raises:
-            InvalidEventError: A pipe has no files beside it.
+            InvalidEventError: It is standard input, which has no folder.
         """
         if origin.path == STDIN:
             raise InvalidEventError(
@@ -102,7 +101,7 @@ class GptmeManifest:
         return _ManifestReader(lambda record: self._beside(folder, record))
 
     def _beside(self, folder: Path, record: str) -> Mapping[str, _Link]:
-        """Return the records of a folder by their hashes; read again where one stands there that was not there."""
+        """Return the records of a folder by their hashes; read the folder again if this record is new."""
         if self._folder != folder or record not in self._chain:
             self._folder, self._chain = folder, dict(_links(folder))
         return self._chain
@@ -112,7 +111,7 @@ class _ManifestReader(Reader):
     """Reads one record.
 
     Args:
-        beside: Returns the records beside it, by their hashes, as they are when that one is there.
+        beside: Returns the records of its folder by their hashes, including the record with the given hash.
     """
 
     def __init__(self, beside: Callable[[str], Mapping[str, _Link]]) -> None:
@@ -123,7 +122,7 @@ class _ManifestReader(Reader):
         """Yield the call or the result of a record; before a result its call, since `post` is read before `pre`.
 
         Raises:
-            InvalidEventError: It is none, it was changed, or nobody can say whose it is.
+            InvalidEventError: It is not a record, it was modified, or its session is unknown.
         """
         record: _Record = shaped(found.value, _Record)
         self._chain = self._beside(record.hash)
@@ -156,7 +155,7 @@ class _ManifestReader(Reader):
         } | ({"name": record.tool} if record.phase == "pre" else {})
 
     def _began(self, record: _Record) -> str:
-        """Return the time of the first record of the chain, as it is written there."""
+        """Return the time of the first record of the chain, as written."""
         link = _Link(record.session_id, record.prev_hash, record.timestamp, {})
         for _ in range(len(self._chain) + 1):
             if link.previous is None:
@@ -170,15 +169,15 @@ class _ManifestReader(Reader):
 
 
 def check_hash(value: Mapping[str, Any], said: str, name: str) -> None:
-    """Check that a record is what was written.
+    """Check that a record was not modified.
 
     Args:
         value: The record.
-        said: The hash that it holds.
-        name: The field that holds it.
+        said: Its stored hash.
+        name: The field of the hash.
 
     Raises:
-        InvalidEventError: Its hash is another.
+        InvalidEventError: The stored hash does not match the content.
     """
     computed = hash_of(value, without=name)
     if computed != said:
@@ -187,13 +186,13 @@ def check_hash(value: Mapping[str, Any], said: str, name: str) -> None:
 
 
 def hash_of(value: Mapping[str, Any], *, without: str) -> str:
-    """Return the hash of a record as gptme writes it, over all fields but the one that holds it."""
+    """Return the hash of a record as gptme computes it, over all fields except that of the hash."""
     payload = {name: item for name, item in value.items() if name != without}
     return f"sha256:{hashlib.sha256(json.dumps(payload, sort_keys=True, default=str).encode()).hexdigest()}"
 
 
 def _links(folder: Path) -> Iterator[tuple[str, _Link]]:
-    """Yield the records of a folder; what is no record is passed over, and told of by its own import."""
+    """Yield the records of a folder. Other files are skipped; their own import reports them."""
     for path in sorted(folder.glob("*.json")):
         try:
             with opened(str(path), follow=False) as file:

@@ -5,16 +5,16 @@ The plugin gptme-action-receipts of gptme-contrib (hooks/receipt_hook.py) append
 `receipt_hash`. A line becomes `tool_call.snapshotted`: its name is the action's type, its arguments
 are target and workspace. Nothing says how the call ended.
 
-Its time has whole seconds, so the same action twice in one second has one hash, and is two actions:
-the key is the hash and how often it stood in the file in the hour before. A copy of a line that
-stands far behind it is the same action.
+Its time has whole seconds, so the same action twice in one second has the same hash, but is two actions. The key is
+the hash and how often it occurred in the file in the hour before. A copy of a line much later in the file is the same
+action.
 
-The hash is SHA-256 of the other fields as JSON with sorted keys. Of a line where it is another, that
-line was changed or damaged after it was written: a problem, and not imported.
+The hash is SHA-256 of the other fields as JSON with sorted keys. A line whose hash does not match was modified or
+damaged; that is a problem, and the line is not imported.
 
-The id is a label that is used again, and the file holds many sessions. So the session is
-`workspace:<id>@<time of its first receipt>`, and a label that was silent for a day begins another
-one. `unknown` is what the plugin writes where it knows no session; it names nobody.
+The id is a label that is reused, and the file has many sessions. So the session is
+`workspace:<id>@<time of its first receipt>`, and a label without a receipt for a day begins another one. The plugin
+writes `unknown` if it knows no session; that is not a session id.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Label(msgspec.Struct):
     """A session label in use.
 
     Attributes:
-        began: The time of its first receipt, as it is written.
+        began: The time of its first receipt, as written.
         last_us: The time of its last one; microseconds since 1970.
     """
 
@@ -66,7 +66,7 @@ class _RecentReceipt(msgspec.Struct):
     Attributes:
         mark: Its hash.
         at_us: Its time; microseconds since 1970.
-        count: How often it stood there.
+        count: How often it occurred.
     """
 
     mark: str
@@ -91,7 +91,7 @@ class GptmeReceipts:
 
 
 class ReceiptsReader(GrowingReader):
-    """Reads one file; knows the labels of the last day and the receipts of the last hour."""
+    """Reads one file; stores the labels of the last day and the receipts of the last hour."""
 
     def __init__(self) -> None:
         self._labels: dict[str, _Label] = {}
@@ -118,7 +118,7 @@ class ReceiptsReader(GrowingReader):
         """Yield the call of one receipt.
 
         Raises:
-            InvalidEventError: It is none, it was changed, or it names nobody.
+            InvalidEventError: It is not a receipt, it was modified, or it names no session.
         """
         receipt: _Receipt = shaped(found.value, _Receipt)
         at_us, _ = moment_us(receipt.timestamp, "$.timestamp")
@@ -148,7 +148,7 @@ class ReceiptsReader(GrowingReader):
         return label
 
     def _occurrence(self, mark: str, at_us: int) -> int:
-        """Return how often a receipt stood in the last hour, with this one; forget what stood before that."""
+        """Return how often a receipt occurred in the last hour, including this one; forget older receipts."""
         self._latest_us = max(self._latest_us, at_us)
         while self._seen and self._latest_us - (oldest := next(iter(self._seen.values()))).at_us > _HOUR_US:
             del self._seen[oldest.mark]

@@ -1,35 +1,32 @@
-"""The four artifacts of gptme-contrib's Claude Code lesson hook, told apart by their shape.
+"""The four artifacts of gptme-contrib's Claude Code lesson hook, distinguished by their shape.
 
 | artifact | shape | session | event id from |
 |---|---|---|---|
-| state file | `injected` | `claude-code:<file stem>`, an alias | (stem, path): one event an arm |
+| state file | `injected` | `claude-code:<file stem>`, an alias | (stem, path): one event per arm |
 | trajectory log | `lessons` | `claude-code:<session_id>` | the line's content and its occurrence |
 | dropout log | `withheld` | `claude-code:<session_id>`; see below | the same |
 | lesson events | `lesson_file` | `claude-code:<id in the file's name>`, an alias | the same |
 
-Lines have no id of their own, so their id comes from their content and from how often that
-content stood in the file before: the same line twice is two facts, the same file twice is not.
+Lines have no id, so their event id is derived from their content and from how often the same content precedes it in
+the file: the same line twice is two facts, the same file twice is not.
 
-A state file says which lessons a session saw, never when: `last_pretool` and the file's own
-time are only bounds, so `at_basis` is `file`. Its name is the sanitised form of the session's
-id, so it is an alias. The hook saves it before it prints what it injects, so a hook that is
-killed leaves lessons that were never shown, and hooks that run at once lose each other's: a
-trajectory log, or lesson events, of the same session say more.
+A state file says which lessons a session saw, but not when: `last_pretool` and the file's time are only bounds, so
+`at_basis` is `file`. Its name is the sanitised form of the session's id, so it is an alias. The hook saves it before it
+prints the injected lessons. So a hook that is killed leaves lessons that were never shown, and concurrent hooks lose
+each other's lessons: a trajectory log, or lesson events, of the same session are more complete.
 
-Dropout logs are also written by gptme (they have `matched`). `matched` was listed before the
-token budget dropped lessons, so it is no exposure and stays in `extra`. The id there is what
-GPTME_SESSION_ID or CC_SESSION_ID said, or else one drawn at random:
+gptme also writes dropout logs (with `matched`). `matched` was computed before the token budget dropped lessons, so it
+is not an exposure and stays in `extra`. The id there is GPTME_SESSION_ID or CC_SESSION_ID, or else a random one:
 
 | id | session |
 |---|---|
-| 32 hexadecimal digits | drawn at random; it names nobody |
-| a UUID of version 4, as Claude Code draws them | `claude-code:<id>` |
-| a date and a name, as gptme calls its conversations | `gptme:<id>` |
+| 32 hexadecimal digits | random; it names no session |
+| a UUID of version 4, as Claude Code generates them | `claude-code:<id>` |
+| a date and a name, as gptme names its conversations | `gptme:<id>` |
 | anything else: a label of the workspace, or the UUID of a runner | `gptme-session:<id>` |
 
-The last is the name under which gptme knew the run, and nobody else's: a label such as `41c2` is
-used again, and without a start that tells its runs apart it must not meet another's. A
-`session.linked` joins it with its run.
+The last one is only gptme's own name of the run: a label such as `41c2` is reused, and without a start that
+distinguishes its runs it must not match another one. A `session.linked` joins it with its run.
 """
 
 from __future__ import annotations
@@ -60,7 +57,7 @@ from rightful.importers.shared.foreign_fields import (
 from rightful.importers.sources.text_files import Found, Problem
 
 NAMESPACE = "claude-code"
-"""The namespace of the sessions it names."""
+"""The namespace of the sessions."""
 
 _EVENTS_NAME = re.compile(r"cc-session-(?P<safe>.+)-lessons\.jsonl\Z")
 LABELLED = "gptme-session"
@@ -68,7 +65,7 @@ LABELLED = "gptme-session"
 
 _OF_CLAUDE_CODE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
 _CONVERSATION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-[^/\\]+\Z")
-_DRAWN_AT_RANDOM = re.compile(r"[0-9a-f]{32}\Z")  # uuid4().hex; every tool's own ids have another form
+_DRAWN_AT_RANDOM = re.compile(r"[0-9a-f]{32}\Z")  # uuid4().hex; the ids of all tools have another form
 
 
 class _State(msgspec.Struct):
@@ -126,10 +123,10 @@ class LessonHookReader(Reader):
     """Reads one file.
 
     Args:
-        origin: The file; its name is the only place where some artifacts say whose they are.
+        origin: The file; for some artifacts only its name has the session's id.
 
     Attributes:
-        seen: How often each line stood in it, by the digest of its content.
+        seen: How often each line occurred, by the digest of its content.
     """
 
     def __init__(self, origin: Origin) -> None:
@@ -140,7 +137,7 @@ class LessonHookReader(Reader):
         """Yield the exposures of one object.
 
         Raises:
-            InvalidEventError: It has the form of none of the four, or does not say whose it is.
+            InvalidEventError: It is none of the four artifacts, or its session is unknown.
         """
         match _artifact(found.value):
             case "state":
@@ -224,7 +221,7 @@ def injected_of(value: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the lessons of a state file, each once, in its order.
 
     Raises:
-        InvalidEventError: It has not the shape of a state file.
+        InvalidEventError: It does not have the shape of a state file.
     """
     return tuple(dict.fromkeys(shaped(value, _State).injected))
 
@@ -233,7 +230,7 @@ def last_pretool_us(value: Mapping[str, Any]) -> int | None:
     """Return a state file's own time; microseconds since 1970, UTC; None if it gives none.
 
     Raises:
-        InvalidEventError: It is beyond all time.
+        InvalidEventError: It is out of range.
     """
     last = value.get("last_pretool")
     if isinstance(last, int | float) and not isinstance(last, bool) and math.isfinite(last) and last > 0:
@@ -242,10 +239,10 @@ def last_pretool_us(value: Mapping[str, Any]) -> int | None:
 
 
 def _namespace_of(session_id: str) -> str:
-    """Return whose id stands in a dropout log of gptme.
+    """Return the namespace of an id in a dropout log of gptme.
 
     Raises:
-        InvalidEventError: It was drawn at random, so it is nobody's.
+        InvalidEventError: The id is random, so it names no session.
     """
     if _DRAWN_AT_RANDOM.match(session_id):
         what = (
@@ -271,7 +268,7 @@ def _exposure(artifact: str, session: str, key: str, at_us: int) -> Wire:
 def _listed(
     values: list[Any], place: str, arm: Callable[[Any, str], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
-    """Return the arms of a line's list and what it says of each beside, and what in it cannot be one."""
+    """Return the arms of a line's list, the other fields of each, and the problems of invalid entries."""
     arms: list[dict[str, Any]] = []
     details: list[dict[str, Any]] = []
     problems: list[str] = []
@@ -293,7 +290,7 @@ def _shown(value: Any, place: str) -> dict[str, Any]:  # noqa: ANN401 - a JSON v
 
 
 def _withheld(value: Any, place: str, epsilon: object) -> dict[str, Any]:  # noqa: ANN401 - as above
-    """Return a lesson that was withheld, with the chance of its injection; one that cannot be read is not made up."""
+    """Return a withheld lesson with its probability of injection; an unreadable probability is omitted."""
     arm = _shown(value, place)
     own = value.get("effective_epsilon")
     dropped, where = (epsilon, "$.epsilon") if own is None else (own, f"{place}.effective_epsilon")
@@ -305,7 +302,7 @@ def _withheld(value: Any, place: str, epsilon: object) -> dict[str, Any]:  # noq
 
 
 def _extra(value: Mapping[str, Any], name: str, details: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a line says beside its arms; the details of each lesson stand in the order of the arms."""
+    """Return the other fields of a line; the details of each lesson are in the order of the arms."""
     return _without(value, "ts", "session_id") | {name: details}
 
 

@@ -1,7 +1,7 @@
-"""Lesson events: one object for each lesson that a hook put before a session.
+"""Lesson events: one object for each lesson that a hook showed to a session.
 
-The Claude Code hook writes them into a file of the session's own, and gptme-sessions takes them
-into the session's record as `lesson_events` (gptme-contrib#1471).
+The Claude Code hook writes them into a file per session, and gptme-sessions copies them into the session's record as
+`lesson_events` (gptme-contrib#1471).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rightful.importers.shared.foreign_fields import arm_of, below, digest, key_
 from rightful.importers.sources.text_files import Problem
 
 FIELD = "lesson_events"
-"""Where a session record has them."""
+"""The field of a session record that has them."""
 
 KEPT = 500
-"""How many of them gptme-sessions keeps of one session; the earliest."""
+"""How many of them gptme-sessions stores per session: the earliest ones."""
 
 
 class LessonEvent(msgspec.Struct):
-    """The fields of a lesson event that say what was shown and when."""
+    """The fields of a lesson event for the shown lesson and its time."""
 
     lesson_file: str
     timestamp_inject: str
@@ -47,16 +47,16 @@ def exposed(value: Mapping[str, Any]) -> tuple[int, Wire]:
 
 
 def of_record(row: Mapping[str, Any], session: str, producer: str, line: int) -> Iterator[Wire | Problem]:
-    """Yield the exposures of a session record's lesson events, and what is wrong with them.
+    """Yield the exposures of a session record's lesson events, and their problems.
 
-    An id comes from the event's content and from how often that stood in the record before, so a
-    record that comes again, with more of them or not, adds only what is new.
+    An id is derived from the event's content and from how often the same content precedes it in the record, so a
+    record that is imported again adds only new events.
 
     Args:
         row: The record.
         session: Its session.
-        producer: Who says so.
-        line: Where it is.
+        producer: The producer of the exposures.
+        line: The line of the record.
     """
     values = row.get(FIELD)
     if values is None:
