@@ -14,7 +14,7 @@ MOST: dict[str, int] = {
     "handoffs name": 2,
     "histories comment": 28,
     "histories name": 12,
-    "importers comment": 234,
+    "importers comment": 4,
     "integrations comment": 30,
     "integrations name": 14,
     "log comment": 14,

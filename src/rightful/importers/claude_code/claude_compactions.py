@@ -1,7 +1,7 @@
 """Track the items of a Claude Code session that the model still sees: compactions, and rewinds of the user.
 
 Each line names its predecessor (`parentUuid`). A user who rewinds and sends another prompt starts a new branch: the
-new prompt has the same parent as the prompt that it replaces. That alone is no proof, since two processes that write
+new prompt has the same parent as the prompt that it replaces. That alone proves nothing, since two processes that write
 one session do the same (#37739). So the abandoned branch counts as undone only if
 
 - both prompts are the user's own, in the main chain, and their common parent is a line of the file: a parent

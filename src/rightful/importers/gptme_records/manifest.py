@@ -98,9 +98,9 @@ class GptmeManifest:
                 "Expected a file: the session of a record is known only from the other records in its folder"
             )
         folder = Path(origin.path).parent
-        return _ManifestReader(lambda record: self._beside(folder, record))
+        return _ManifestReader(lambda record: self._records_of(folder, record))
 
-    def _beside(self, folder: Path, record: str) -> Mapping[str, _Link]:
+    def _records_of(self, folder: Path, record: str) -> Mapping[str, _Link]:
         """Return the records of a folder by their hashes; read the folder again if this record is new."""
         if self._folder != folder or record not in self._chain:
             self._folder, self._chain = folder, dict(_links(folder))
@@ -111,11 +111,11 @@ class _ManifestReader(Reader):
     """Reads one record.
 
     Args:
-        beside: Returns the records of its folder by their hashes, including the record with the given hash.
+        chain_of: Returns the records of its folder by their hashes, including the record with the given hash.
     """
 
-    def __init__(self, beside: Callable[[str], Mapping[str, _Link]]) -> None:
-        self._beside = beside
+    def __init__(self, chain_of: Callable[[str], Mapping[str, _Link]]) -> None:
+        self._chain_of = chain_of
         self._chain: Mapping[str, _Link] = {}
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
@@ -125,7 +125,7 @@ class _ManifestReader(Reader):
             InvalidEventError: It is not a record, it was modified, or its session is unknown.
         """
         record: _Record = shaped(found.value, _Record)
-        self._chain = self._beside(record.hash)
+        self._chain = self._chain_of(record.hash)
         if record.phase == "post" and (before := self._chain.get(record.prev_hash or "")) is not None:
             with suppress(InvalidEventError):  # its own import reports the problem
                 if before.value["phase"] == "pre":

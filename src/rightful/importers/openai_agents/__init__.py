@@ -1,1 +1,1 @@
-"""The databases in which the OpenAI Agents SDK keeps its sessions; read without the SDK."""
+"""The session databases of the OpenAI Agents SDK, read without the SDK."""

@@ -1,4 +1,4 @@
-"""The import of each conversation of a database: what it has is compared with what imports brought before."""
+"""Import each conversation of a database, by comparing its rows with those imported before."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class _Change(NamedTuple):
-    """What became of a conversation since its last import: items that are gone, and rows to be appended."""
+    """The changes of a conversation since its last import: items to pop, and rows to append."""
 
     gone: list[ItemKey]
     new: list[Row]
@@ -47,12 +47,12 @@ class DatabaseImport:
     """One import of one database.
 
     Args:
-        run: Takes events, problems and notes.
-        log: What stands in the ledger.
+        run: Receives events, problems and notes.
+        log: The ledger's log.
         connection: The database.
-        source: Where it is.
+        source: Its path.
         file_at: When it was last written.
-        prefix: What the SDK's ids are prefixed with in the ledger.
+        prefix: The prefix of the SDK's ids in the ledger.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class DatabaseImport:
         self._parents: dict[str, StoredSession | None] = {}
 
     def import_conversation(self, conversation: Conversation) -> None:
-        """Import one conversation; what is wrong with it does not touch the others."""
+        """Import one conversation; its problems do not affect the others."""
         had = stored_session(self._log, conversation.name)
         writer = EventWriter(self._run, conversation.name, had.head, conversation.store.messages, self._file_at)
         try:
@@ -94,7 +94,7 @@ class DatabaseImport:
         self._parents[conversation.name] = None
 
     def _rows(self, conversation: Conversation, had: StoredSession, writer: EventWriter) -> list[Row]:
-        """Return the rows that can be imported, and tell of the others."""
+        """Return the rows that can be imported, and report the others."""
         rows: list[Row] = []
         sealed = erased = 0
         for message in messages_of(self._connection, conversation.store, conversation.session_id, conversation.branch):
@@ -123,13 +123,15 @@ class DatabaseImport:
         return rows
 
     def _is_from_elsewhere(self, conversation: Conversation, had: StoredSession, rows: Sequence[Row]) -> bool:
-        """Return whether the ledger has the session from elsewhere, so that nothing of it is to be taken."""
+        """Return whether the ledger has the session from another source, so that it must not be imported."""
         if rows and had.is_continued and not had.is_ours:
             what = "has a history in the ledger that was not started by an import; its rows would follow newer items"
             what = f"{conversation.name} {what}, so nothing was imported from it"
             self._problem(f"{what}. Import a database before you continue its sessions in the ledger")
             return True
-        if not had.times or not had.sources or had.sources[-1] == self._source:  # of erased starts no source is known
+        if (
+            not had.times or not had.sources or had.sources[-1] == self._source
+        ):  # the source of an erased start is unknown
             return False
         if not any(row in had.times for row in rows) and had.alive and self._source not in had.sources:
             others = ", ".join(sorted(set(had.sources)))
@@ -145,10 +147,10 @@ class DatabaseImport:
         return True
 
     def _is_newer(self, conversation: Conversation, had: StoredSession, rows: Sequence[Row]) -> bool:
-        """Return whether a database is newer than the one that the view follows, or the same.
+        """Return whether a database is newer than the one that the view follows, or equal to it.
 
-        It is if it has a row that no import ever found, or if rows of the other are gone from it and none that was
-        gone is there. A table that may give a row's id again cannot tell the latter from an older copy.
+        It is newer if it has a row that was never imported, or if it lacks rows of the other and has none that was
+        deleted before. If a table may reuse row ids, the latter cannot be distinguished from an older copy.
         """
         shown = list(had.alive.values())
         if rows == shown or not all(row in had.times for row in rows):
@@ -158,7 +160,7 @@ class DatabaseImport:
     def _fork_from_parent(
         self, conversation: Conversation, had: StoredSession, rows: Sequence[Row], writer: EventWriter
     ) -> StoredSession:
-        """Begin a branch where it left another one, if the ledger can say so; return what it has then."""
+        """Fork a new branch from the branch whose beginning it shares, if any; return its stored state."""
         if conversation.parent is None or had.times or had.is_continued or not rows:
             return had
         found = fork_of(self._earlier_branches(conversation.parent), rows)
@@ -169,7 +171,7 @@ class DatabaseImport:
         return stored_session(self._log, conversation.name)
 
     def _earlier_branches(self, parent: str) -> Iterator[tuple[str, StoredSession]]:
-        """Yield a session and those of its branches that were taken before, with what the ledger has of them now."""
+        """Yield a session and its branches that were imported so far, with their stored state."""
         for name, found in self._parents.items():
             if name == parent or name.startswith(f"{parent}/branch/"):
                 known_now = self._parents[name] = found or stored_session(self._log, name)
@@ -212,7 +214,7 @@ class DatabaseImport:
         writer.flush()
 
     def remove_missing(self, found: set[str], stores: Sequence[Store]) -> None:
-        """Take back what was imported of sessions that the database does not have any more."""
+        """Pop the imported items of sessions that are no longer in the database."""
         tables = {store.messages: store for store in stores}
         for recorded in rows_of(self._log, "session.started"):
             event = recorded.event
@@ -259,7 +261,7 @@ class DatabaseImport:
 
 
 def _last_row(store: Store) -> int:
-    """Return the highest row id that a table ever gave; less than any where it may give one again."""
+    """Return the highest row id that a table ever used; -1 if it may reuse row ids."""
     return -1 if store.last_row is None else store.last_row
 
 

@@ -1,7 +1,7 @@
-"""What of a database the ledger has: the rows as they were when the database was imported last.
+"""The ledger's state of a database: its rows at the last import.
 
-It is folded from the events of the importer alone. What others did to the history since (a session that goes on in
-the ledger is popped, cleared and compacted there) is no part of it, so it is never taken for a change of the database.
+It is folded only from the events of the importer. Later changes of the history by others (a session that continues in
+the ledger is popped, cleared and compacted there) are ignored, so they never look like a change of the database.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from rightful.log.rows import Recorded
 
 NAMESPACE = "openai-agents"
-"""The namespace of the sessions, and the harness that their starts tell."""
+"""The namespace of the sessions, and the harness in their starts."""
 
 PRODUCER = "openai-agents-import"
-"""The producer of what a database says."""
+"""The producer of the events."""
 
 HISTORY = ("history.appended", "history.compacted", "history.popped", "history.cleared", "history.forked")
 """The event types that a history is made of."""
@@ -31,27 +31,27 @@ ItemKey = tuple[str, int]
 
 
 class Step(NamedTuple):
-    """One event of an import: where it stands, the rows that it put behind the others, and the items that it took."""
+    """One event of an import: its position, the rows that it appended, and the items that it popped."""
 
     position: int
-    put: tuple[tuple[ItemKey, Row], ...]
-    took: frozenset[ItemKey]
+    appended: tuple[tuple[ItemKey, Row], ...]
+    popped: frozenset[ItemKey]
 
 
 class StoredSession:
-    """What the ledger has of one session.
+    """The ledger's state of one session.
 
     Attributes:
         head: The position through which it was folded.
-        alive: The rows that the database had when it was imported last, in order, by their items.
-        times: How often each row was imported; more than once where it had vanished meanwhile.
-        inherited: The items that stand in the session that this one was forked from.
-        steps: What the imports did, up to the first event of anybody else.
-        sources: The databases that it was imported from, by their paths; one each time it became the one that the
-            view follows, so the last is the one that it follows now.
-        erased: The ids of the events that were erased; nobody can say any more which rows they had.
-        is_ours: Whether an import wrote to it, which none does to a history that others began.
-        is_continued: Whether others wrote to it.
+        alive: The rows of the database at its last import, in order, by their items.
+        times: How often each row was imported; more than once if it was deleted meanwhile.
+        inherited: The items of the session that this one was forked from.
+        steps: The events of the imports, up to the first event of another producer.
+        sources: The paths of its databases, in the order in which the view began to follow them; the view follows
+            the last one now.
+        erased: The ids of the erased events, whose rows are unknown.
+        is_ours: Whether an import wrote to it; an import never writes to a history that another producer began.
+        is_continued: Whether another producer wrote to it.
     """
 
     def __init__(self, head: int) -> None:
@@ -65,9 +65,9 @@ class StoredSession:
         self.is_ours = self.is_continued = False
 
     def _step(self, step: Step) -> None:
-        for item in step.took:
+        for item in step.popped:
             self.alive.pop(item, None)
-        for item, row in step.put:
+        for item, row in step.appended:
             self.alive[item] = row
             self.times[row] += 1
         if not self.is_continued:
@@ -92,8 +92,8 @@ class StoredSession:
             case HistoryAppended():
                 self._step(Step(position, tuple(_rows(recorded.id, event)), frozenset()))
             case HistoryPopped():
-                took = (item for item in event.items if isinstance(item, tuple))
-                self._step(Step(position, (), frozenset(took)))
+                popped = (item for item in event.items if isinstance(item, tuple))
+                self._step(Step(position, (), frozenset(popped)))
             case _:
                 pass
 
@@ -106,11 +106,11 @@ def _rows(event_id: str, event: HistoryAppended) -> Iterator[tuple[ItemKey, Row]
 
 
 def stored_session(log: Log, session: str, until: int | None = None) -> StoredSession:
-    """Return what the ledger has of a session.
+    """Return the ledger's state of a session.
 
     Args:
         log: The ledger's log.
-        session: Its name in full.
+        session: Its full name.
         until: The position through which it is folded; the end of the log if None.
     """
     head = log.head() if until is None else until
@@ -124,10 +124,10 @@ def stored_session(log: Log, session: str, until: int | None = None) -> StoredSe
 
 
 def fork_of(parents: Iterable[tuple[str, StoredSession]], rows: Sequence[Row]) -> tuple[str, int, int] | None:
-    """Return where a branch leaves another: of whom, through which position, and how many rows they share.
+    """Return the fork of a branch: its parent, the parent's position, and the number of shared rows.
 
     Args:
-        parents: The sessions that it may have left, with what the ledger has of them.
+        parents: The possible parents, with their stored state.
         rows: The branch's rows.
     """
     best: tuple[str, int, int] | None = None
@@ -139,17 +139,17 @@ def fork_of(parents: Iterable[tuple[str, StoredSession]], rows: Sequence[Row]) -
 
 
 def _shared(steps: Iterable[Step], rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
-    """Yield each position at which a history was just the beginning of these rows, and of how many."""
+    """Yield each position at which a history equalled the first rows of these, and the number of rows."""
     alive: dict[ItemKey, Row] = {}
     fits = True
     for step in steps:
-        for item in step.took:
+        for item in step.popped:
             alive.pop(item, None)
         start = len(alive)
-        alive.update(step.put)
-        if step.took:
+        alive.update(step.appended)
+        if step.popped:
             fits = list(alive.values()) == list(rows[: len(alive)])
         else:
-            fits = fits and [row for _, row in step.put] == list(rows[start : len(alive)])
+            fits = fits and [row for _, row in step.appended] == list(rows[start : len(alive)])
         if fits and alive:
             yield step.position, len(alive)

@@ -2,18 +2,18 @@
 
 | in the database | events |
 |---|---|
-| a session | `session.started` of `openai-agents:<session_id>`; it says which database and table |
-| a message | `history.appended`, one a row; its time is the row's `created_at` (UTC) |
-| a message that was imported and is gone | `history.popped`: a pop, a clear or a compaction of the SDK deletes rows |
-| another branch than `main` | the session `openai-agents:<session_id>/branch/<branch_id>`, begun by `history.forked` where it has its first messages from another one |
+| a session | `session.started` of `openai-agents:<session_id>`, with its database and table |
+| a message | `history.appended`, one per row; its time is the row's `created_at` (UTC) |
+| an imported message that was deleted | `history.popped`: a pop, a clear or a compaction of the SDK deletes rows |
+| a branch other than `main` | the session `openai-agents:<session_id>/branch/<branch_id>`, begun by `history.forked` if it shares its first messages with another one |
 | the usage of a turn | `usage.recorded` |
 
-So after an import the view of a session is what `get_items()` of the SDK returns, and its full history has all that
-any import ever found. The key of a row is the session, the row's id, a digest of its time and text, and how often it
-was imported before and vanished: a row id that another database gives again is another row.
+So after an import the view of a session equals `get_items()` of the SDK, and its full history has everything that was
+ever imported. The key of a row is the session, the row's id, a digest of its time and text, and how often it was
+imported and deleted before: the same row id in another database is another row.
 
-What is compared is only what imports brought: what others wrote to the history is never taken back or moved. Once
-others did write, the session goes on in the ledger, and what vanishes from the database vanishes there alone.
+Only imported items are compared: items of other producers are never popped or moved. Once another producer has
+written, the session continues in the ledger, and rows deleted from the database stay in the ledger's view.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 
 class Conversation(NamedTuple):
-    """What is one history: a session, or one of its branches.
+    """One history: a session, or one of its branches.
 
     Attributes:
-        name: The session that it becomes.
-        store: Where it is.
+        name: Its session name in the ledger.
+        store: Its tables.
         session_id: The SDK's id.
-        branch: The branch; None of a plain session.
-        created: When the session was begun, as it is stored.
-        base: The session that it is, or is a branch of.
+        branch: The branch; None for a session without branches.
+        created: When the session was created, as stored.
+        base: The session itself, or the session of which it is a branch.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Conversation(NamedTuple):
 
     @property
     def parent(self) -> str | None:
-        """The session that it is a branch of; None where it is the session itself."""
+        """The session of which it is a branch; None if it is the session itself."""
         return None if self.branch in (None, MAIN) else self.base
 
 
@@ -69,7 +69,7 @@ class OpenAIAgents:
     """The kind `openai-agents`.
 
     Args:
-        prefix: What the SDK's ids are prefixed with, so that two databases may have the same ones.
+        prefix: The prefix of the SDK's ids, so that two databases may have the same ids.
     """
 
     NAME = "openai-agents"
@@ -78,12 +78,12 @@ class OpenAIAgents:
         self._prefix = prefix
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Say that no JSON object is of this kind."""
+        """Return False: no JSON object is of this kind."""
         del value
         return False
 
     def reader(self, origin: Origin) -> Reader:
-        """Refuse a file that is no database.
+        """Refuse a file that is not a database.
 
         Raises:
             InvalidEventError: Always.
@@ -96,7 +96,7 @@ class OpenAIAgents:
         return bool(stores_of(connection))
 
     def import_rows(self, run: FileImport, log: Log, origin: Origin, connection: Connection, share: Share) -> None:
-        """Append what the database has that the ledger has not, and take back what it has not any more."""
+        """Append the new rows of the database, and pop those that are no longer in it."""
         from rightful.importers.openai_agents.conversation_import import DatabaseImport
 
         source = os.path.realpath(origin.path)
@@ -149,7 +149,7 @@ def _of_session(
 
 
 def _time_of(path: str, mtime_us: int) -> dict[str, Any]:
-    """Return when a database was last written: it, or the file that has its newest rows."""
+    """Return when a database, or its `-wal` file, was last written."""
     with suppress(OSError):
-        mtime_us = max(mtime_us, os.stat(f"{path}{WAL}").st_mtime_ns // 1_000)  # noqa: PTH116 - a file beside it
+        mtime_us = max(mtime_us, os.stat(f"{path}{WAL}").st_mtime_ns // 1_000)  # noqa: PTH116 - a suffix is appended to the path
     return {"at": times.text_of(mtime_us), "at_basis": "file"}

@@ -1,12 +1,12 @@
-"""The tables of the SDK's sessions in SQLite: found by their shape, since an app may name them as it likes.
+"""The tables of the SDK's sessions in SQLite, found by their shape, since an app may choose their names.
 
 | class of the SDK (0.24.0) | tables |
 |---|---|
 | `SQLiteSession`, `AsyncSQLiteSession` | sessions (`session_id`, `created_at`, `updated_at`); messages (`id`, `session_id`, `message_data`, `created_at`), read in the order of `id` |
-| `SQLAlchemySession` | the same, read in the order of `created_at`, then `id`; told by its index `idx_<messages>_session_time` |
-| `AdvancedSQLiteSession` | the same, and `message_structure` (which message stands where in which branch) and `turn_usage` |
+| `SQLAlchemySession` | the same, read in the order of `created_at`, then `id`; recognised by its index `idx_<messages>_session_time` |
+| `AdvancedSQLiteSession` | the same, and `message_structure` (the messages of each branch, in order) and `turn_usage` |
 
-A session that `message_structure` does not name is a plain one, in whatever database.
+A session that `message_structure` does not name has no branches, in any database.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Store(NamedTuple):
 
     Attributes:
         messages: The table of the messages.
-        sessions: That of the sessions; None where it cannot be told.
+        sessions: That of the sessions; None if it is unknown.
         has_time: Whether messages have a time.
         by_time: Whether they are read in the order of their times.
-        branches: Whether `message_structure` tells of this table.
-        usage: Whether `turn_usage` does.
-        last_row: The highest row id that the table ever gave; None where it may give one again.
+        branches: Whether `message_structure` refers to this table.
+        usage: Whether `turn_usage` refers to it.
+        last_row: The highest row id that the table ever used; None if it may reuse row ids.
     """
 
     messages: str
@@ -54,7 +54,7 @@ class Store(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What is known of a message without its text.
+    """The identity of a message.
 
     Attributes:
         id: The row's id.
@@ -66,12 +66,12 @@ class Row(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message as it is stored.
+    """One stored message.
 
     Attributes:
-        row: Which one it is.
-        created: When it was written, as it is stored.
-        data: Its text; None where it is longer than `limits.EVENT_BYTES`.
+        row: Its identity.
+        created: When it was written, as stored.
+        data: Its text; None if it is longer than `limits.EVENT_BYTES`.
     """
 
     row: Row
@@ -80,7 +80,7 @@ class Message(NamedTuple):
 
 
 def stores_of(connection: Connection) -> list[Store]:
-    """Return the pairs of tables of a database; that of the SDK's own names first."""
+    """Return the pairs of tables of a database; the pair with the SDK's own names comes first."""
     columns = {name: _columns(connection, name) for name in _names(connection)}
     found = [name for name, has in columns.items() if has >= _MESSAGES and _is_numbered(connection, name)]
     found.sort(key=lambda name: (name != _FIRST, name))
@@ -104,7 +104,7 @@ def _store(connection: Connection, name: str, columns: dict[str, frozenset[str]]
 
 
 def _columns_of(columns: dict[str, frozenset[str]], table: str | None) -> frozenset[str]:
-    """Return the columns of a table whose name may be written in another case, as SQLite allows."""
+    """Return the columns of a table, ignoring the case of its name, as SQLite does."""
     return next((has for name, has in columns.items() if name.lower() == (table or "").lower()), frozenset())
 
 
@@ -117,7 +117,7 @@ def _columns(connection: Connection, table: str) -> frozenset[str]:
 
 
 def _is_numbered(connection: Connection, table: str) -> bool:
-    """Return whether a table counts its rows in `id`, as the SDK's do and one of another program need not."""
+    """Return whether `id` is the table's row id, as in the SDK's tables; other programs may differ."""
     sql = "SELECT type FROM pragma_table_info(?) WHERE lower(name) = 'id' AND pk = 1"
     return [kind.upper() for kind in _texts(connection, sql, table)] == ["INTEGER"]
 
@@ -140,15 +140,15 @@ def _last_row(connection: Connection, name: str) -> int | None:
 
 
 def _sql(text: str, store: Store) -> str:
-    """Return a statement with the names of a store's tables in it."""
+    """Return a statement with the names of a store's tables inserted."""
     named = {"MESSAGES": store.messages, "SESSIONS": store.sessions or store.messages}
     return re.sub("MESSAGES|SESSIONS", lambda hit: '"' + named[hit[0]].replace('"', '""') + '"', text)
 
 
 def sessions_of(connection: Connection, store: Store) -> Iterator[tuple[str | None, Any]]:
-    """Yield each session that a store has or knows: its id, and when it was begun as that is stored.
+    """Yield each session of a store: its id, and its creation time as stored.
 
-    The id is None where it is no text in UTF-8.
+    The id is None if it is not UTF-8 text.
     """
     begun = "(SELECT created_at FROM SESSIONS s WHERE s.session_id = ids.session_id)" if store.sessions else "NULL"
     known = " UNION SELECT session_id FROM SESSIONS" if store.sessions else ""
@@ -158,9 +158,9 @@ def sessions_of(connection: Connection, store: Store) -> Iterator[tuple[str | No
 
 
 def branches_of(connection: Connection, store: Store, session_id: str) -> list[str | None]:
-    """Return the branches of a session, in the order in which they were begun; none of a plain session.
+    """Return the branches of a session, in the order of their creation; empty for a session without branches.
 
-    A branch is None where its id is no text in UTF-8.
+    A branch is None if its id is not UTF-8 text.
     """
     if not store.branches:
         return []
@@ -182,7 +182,7 @@ def messages_of(connection: Connection, store: Store, session_id: str, branch: s
     """Yield the messages of a session, or of one of its branches, in the order in which the SDK shows them.
 
     SQLite refuses a value above its limit before it reads it (`copied` sets `limits.EVENT_BYTES`), and with it the
-    whole statement. From there on the messages are read one by one.
+    whole statement. From that row on the messages are read one by one.
     """
     import sqlite3
 
@@ -209,7 +209,7 @@ def message_of(connection: Connection, store: Store, row: int) -> Message:
     """Return one message again.
 
     Raises:
-        sqlite3.DatabaseError: It is not found where it was seen, since the database is damaged.
+        sqlite3.DatabaseError: It is no longer found, since the database is damaged.
     """
     import sqlite3
 
@@ -224,7 +224,7 @@ def message_of(connection: Connection, store: Store, row: int) -> Message:
 
 
 def unbranched_of(connection: Connection, store: Store, session_id: str) -> list[int]:
-    """Return the row ids of a session's messages that stand in no branch."""
+    """Return the row ids of a session's messages that are in no branch."""
     sql = "SELECT id FROM MESSAGES WHERE session_id = ? AND id NOT IN (SELECT message_id FROM message_structure) "
     return [row for (row,) in connection.execute(_sql(f"{sql}ORDER BY id", store), (session_id,))]
 

@@ -1,4 +1,4 @@
-"""The events of one session of a database; each transaction is appended only if nobody wrote meanwhile."""
+"""The events of one session of a database, appended on condition that no other writer changed its history."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from rightful.log.log import Log
     from rightful.log.rows import Receipt
 
-_POP_COUNT = 10_000  # items that one event takes back; a megabyte
+_POP_COUNT = 10_000  # items per pop event; about a megabyte
 
 
 class EventWriter(Reader):
-    """Makes and appends the events of one session.
+    """Creates and appends the events of one session.
 
     Args:
-        run: Takes them.
-        session: Whose they are.
-        head: The position at which it was decided what they are.
+        run: Receives them.
+        session: Their session.
+        head: The position of the history from which they were computed.
         table: The table of the messages.
-        file_at: The time of the database, which nothing in it is later than.
+        file_at: The time of the database, an upper bound of all times in it.
     """
 
     def __init__(self, run: FileImport, session: str, head: int, table: str, file_at: Wire) -> None:
@@ -54,10 +54,10 @@ class EventWriter(Reader):
         return ()
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
-        """Return the events, on the condition that nothing of the session was written since it was read.
+        """Return the events, on condition that the session's history did not change since it was read.
 
         Raises:
-            ConditionFailedError: Something was; what they are is to be decided anew.
+            ConditionFailedError: It changed; the events must be computed again.
         """
         del log
         if self._planned is events:
@@ -67,18 +67,18 @@ class EventWriter(Reader):
         return Plan(events, DCBQuery(items=[theirs]), self.head)
 
     def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
-        """Take how far the session is known now."""
+        """Update the position up to which the session is known."""
         del log, events
         self.head = max([self.head, *(receipt.position or 0 for receipt in receipts)])
         return []
 
     def put(self, row: int, event: Wire, size: int = 0) -> None:
-        """Let an event wait, and append those that wait when they are many.
+        """Add an event, and append the pending events if there are many.
 
         Args:
-            row: The row that it is of; 0 if of none.
+            row: Its row; 0 for none.
             event: The event.
-            size: About how large it is; bytes.
+            size: Its approximate size; bytes.
         """
         self._run.waiting.append((row, event))
         self._bytes += size
@@ -86,30 +86,30 @@ class EventWriter(Reader):
             self.flush()
 
     def flush(self) -> None:
-        """Append what waits."""
+        """Append the pending events."""
         self._run.flush(self)
         self._bytes = 0
 
     def started(self, created: object, source: str, facts: dict[str, Any], times_before: int) -> None:
-        """Say that the session stands in this database, which the view follows from here on.
+        """Record that the view of the session follows this database from now on.
 
         Args:
-            created: When it was begun, as it is stored.
-            source: Where the database is.
-            facts: What else is so.
-            times_before: How often the view followed it before, and then another one.
+            created: When the session was created, as stored.
+            source: The database's path.
+            facts: Further fields of `extra`.
+            times_before: How often the view followed this database before and then switched to another one.
         """
         extra = {"source": source, "table": self._table} | facts
         key = key_of(self._session, "started", source, self._table, *([times_before] if times_before else ()))
         self.put(0, self._wire("session.started", key, created) | {"harness": NAMESPACE, "extra": extra})
 
     def forked(self, parent: str, through: int) -> None:
-        """Begin the session with what another one showed."""
+        """Begin the session with the view of another one."""
         key = key_of(self._session, "forked", parent, through)
         self.put(0, self._wire("history.forked", key, None) | {"of": parent, "through": through})
 
     def popped(self, items: Sequence[ItemKey]) -> None:
-        """Take items back that are not in the database any more."""
+        """Pop items that are no longer in the database."""
         for start in range(0, len(items), _POP_COUNT):
             part = [list(item) for item in items[start : start + _POP_COUNT]]
             key = key_of(self._session, "popped", hashlib.sha256(msgspec.json.encode(part)).hexdigest())
@@ -124,10 +124,10 @@ class EventWriter(Reader):
 
         Args:
             message: The message.
-            times_before: How often it was imported before, and vanished.
+            times_before: How often it was imported and deleted before.
 
         Raises:
-            InvalidEventError: It cannot be one.
+            InvalidEventError: The message is not valid as an event.
         """
         if message.data is None:
             raise InvalidEventError(f"longer than {limits.EVENT_BYTES} bytes")
@@ -140,19 +140,19 @@ class EventWriter(Reader):
         return key_of(self._session, row.id, row.sha256, times_before)
 
     def is_among(self, ids: Container[str], row: Row, times_before: int) -> bool:
-        """Return whether any of these events may be that of a row, which was imported so often before."""
+        """Return whether any of these events may be one of a row that was imported this often before."""
         return any(event_id(PRODUCER, self._key(row, count)) in ids for count in range(times_before + 1))
 
     def invalid_reason(self, message: Message) -> str | None:
-        """Say why a message cannot be imported, if it cannot."""
+        """Return why a message cannot be imported; None if it can."""
         try:
             wire.check(self.event(message))
         except InvalidEventError as error:
-            return error.what  # its place may be as deep as the message
+            return error.what  # the place is omitted: it may be as deep as the message
         return None
 
     def used(self, turn: object, counts: dict[str, Any]) -> None:
-        """Say what a turn used."""
+        """Record the usage of a turn."""
         said = {name: _count(count) for name, count in counts.items()}
         digest = hashlib.sha256(msgspec.json.encode(said, order="deterministic")).hexdigest()
         event = self._wire("usage.recorded", key_of(self._session, "usage", str(turn), digest), None)
@@ -169,7 +169,7 @@ class EventWriter(Reader):
 
 
 def _count(value: object) -> Any:  # noqa: ANN401 - content
-    """Return a count as it is; details, which are stored as JSON text, as what they say."""
+    """Return a count unchanged; details, which are stored as JSON text, are parsed."""
     if not isinstance(value, bytes):
         return value
     try:

@@ -1,1 +1,1 @@
-"""What the readers of several tools' transcripts share."""
+"""Helpers that the readers of several tools share."""

@@ -1,4 +1,4 @@
-"""The fields of other people's files: session ids, times and digests, read strictly."""
+"""Strict reading of fields in files of other programs: session ids, arms, times and digests."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from rightful.field_types import Arm
 from rightful.identity import NOT_A_SESSION, composite_key, is_session
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_WORDS_FOR_NONE = frozenset({"none", "null", "undefined", "unknown"})  # of Python, JSON, JavaScript, and people
+_WORDS_FOR_NONE = frozenset({"none", "null", "undefined", "unknown"})  # of Python, JSON, JavaScript, and English
 _PLACED = re.compile(r"(?P<what>.*) - at `(?P<place>[^`]*)`\Z", re.DOTALL)
 
 
 def shaped(value: Mapping[str, Any], kind: type[Any]) -> Any:  # noqa: ANN401 - the struct that was asked for
-    """Return an object as the struct of its shape; fields that the struct does not name are passed over.
+    """Return an object as a struct; fields that the struct does not have are ignored.
 
     Raises:
-        InvalidEventError: It has not that shape; the place says where.
+        InvalidEventError: It does not have that shape; the place says where.
     """
     try:
         return msgspec.convert(value, kind)
@@ -38,7 +38,7 @@ def shaped(value: Mapping[str, Any], kind: type[Any]) -> Any:  # noqa: ANN401 - 
 
 
 def unfit(arm: str) -> str | None:
-    """Say why a text cannot be an arm's name, if it cannot."""
+    """Return why a text is not valid as an arm's name; None if it is valid."""
     try:
         msgspec.convert(arm, Arm)
     except msgspec.ValidationError as error:
@@ -49,7 +49,7 @@ def unfit(arm: str) -> str | None:
 
 
 def is_utf8(text: str) -> bool:
-    """Return whether a text can be written as UTF-8; lone surrogates cannot."""
+    """Return whether a text can be encoded as UTF-8; lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -61,11 +61,11 @@ def arm_of(value: object, place: str) -> str:
     """Return an arm's name.
 
     Args:
-        value: What stands where it should stand.
-        place: Where that is.
+        value: The value at the place of the name.
+        place: The place.
 
     Raises:
-        InvalidEventError: It cannot be one.
+        InvalidEventError: The value is not a valid name.
     """
     try:
         arm = msgspec.convert(value, str)
@@ -77,7 +77,7 @@ def arm_of(value: object, place: str) -> str:
 
 
 def below(place: str, error: InvalidEventError) -> InvalidEventError:
-    """Return an error of a part as one of the whole that has the part at that place."""
+    """Return an error of a part as an error of the whole that has the part at this place."""
     return InvalidEventError(error.what, f"{place}{error.place.removeprefix('$')}")
 
 
@@ -85,13 +85,13 @@ def session_of(namespace: str, value: str, place: str, *, suffix: str = "") -> s
     """Return the session name of a tool's id.
 
     Args:
-        namespace: Whose id it is.
+        namespace: The namespace of the tool.
         value: The id, exactly as the tool wrote it.
         place: Where it is.
-        suffix: What makes a reusable id unique.
+        suffix: A suffix that makes a reusable id unique.
 
     Raises:
-        InvalidEventError: The id names nobody, or cannot be a session's name.
+        InvalidEventError: The id is a placeholder, or not valid in a session name.
     """
     if value in NOT_A_SESSION or not value.strip():
         raise InvalidEventError(f"Expected a session id, got {value!r}, which names no session", place)
@@ -102,7 +102,7 @@ def session_of(namespace: str, value: str, place: str, *, suffix: str = "") -> s
 
 
 def doubt_of(value: str, place: str) -> str | None:
-    """Return what is doubtful about a session id that is kept: some programs write a word where they know none.
+    """Return a note on a session id that looks like a placeholder, such as `none`; None for other ids.
 
     Args:
         value: The id.
@@ -117,7 +117,7 @@ def key_of(*parts: str | int | None) -> str:
     """Return a key of several parts.
 
     Raises:
-        InvalidEventError: A part holds bytes that were not UTF-8, so no other program could make the key again.
+        InvalidEventError: A part has bytes that were not UTF-8, so no other program could compute the key.
     """
     try:
         return composite_key(*parts)
@@ -142,7 +142,7 @@ def moment_us(text: str, place: str) -> tuple[int, bool]:
     A time without offset is read as UTC, as gptme-sessions writes it.
 
     Raises:
-        InvalidEventError: It is no time, or none from 1970 to 2200.
+        InvalidEventError: It is not a time, or not one from 1970 to 2200.
     """
     try:
         at = datetime.fromisoformat(text)
@@ -154,11 +154,11 @@ def moment_us(text: str, place: str) -> tuple[int, bool]:
 
 
 def within(at_us: int, text: str, place: str) -> int:
-    """Return a time that an event may have.
+    """Return a time if it is valid in an event.
 
     Args:
         at_us: The time; microseconds since 1970, UTC.
-        text: How it is written.
+        text: The time, as written.
         place: Where it is.
 
     Raises:

@@ -1,8 +1,7 @@
-"""What a grader said before: the `seq` of producers that have none of their own.
+"""The earlier grades of a grader, to compute the `seq` of producers without sequence numbers.
 
-Such a producer reads the last value of its grade: an equal one is a duplicate, another one is
-a regrade with the next `seq`, appended on condition that nobody graded the session meanwhile
-(design: attribution).
+Such a producer reads the last value of its grade: an equal grade is a duplicate, a different one is a regrade with
+the next `seq`, appended on condition that no other writer graded the session meanwhile (design: attribution).
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ GRADES = ("grade.recorded", "grade.retracted")
 """The types that have a `seq`."""
 
 ROW_AT = "row_at"
-"""In `extra` of a grade: the time of the row it was read from, where that is not the grade's own."""
+"""In `extra` of a grade: the time of its source row, if that is not the grade's own time."""
 
 CORRECTS = "corrects"
 """In `extra` of a grade: the `seq` of the same grade with a wrong time, which this one replaces."""
 
 
 class GradeContent(NamedTuple):
-    """What a grade says, apart from its `seq`.
+    """The content of a grade, without its `seq`.
 
     Attributes:
         reward: The reward, 0 to 1.
         outcome: The outcome word.
-        exposure_session: Whose exposure earns it, where the grader names it.
+        exposure_session: The session whose exposure earns the reward, if the grader names it.
         per_arm: Rewards of single arms.
-        decay_rate: What the updater decays everything by with this grade.
+        decay_rate: The factor by which the updater decays everything with this grade.
     """
 
     reward: float | None
@@ -52,10 +51,9 @@ class Grade(NamedTuple):
     Attributes:
         id: Its event id.
         seq: The grader's number.
-        said: What it says; None for a retraction.
-        at_us: When it was given, by its own account; microseconds since 1970, UTC; None where only
-            an upper bound is known.
-        extra: What it says besides.
+        said: Its content; None for a retraction.
+        at_us: The grade's own time; microseconds since 1970, UTC; None if only an upper bound is known.
+        extra: Its `extra` fields.
     """
 
     id: str
@@ -66,13 +64,13 @@ class Grade(NamedTuple):
 
     @property
     def row_us(self) -> int | None:
-        """The time of the row it was read from, by which copies of a row are ordered; None where there is none."""
+        """The time of its source row, by which copies of a row are ordered; None if there is none."""
         at = (self.extra or {}).get(ROW_AT)
         return times.us_from(at) if isinstance(at, str) else self.at_us
 
 
 class Grader:
-    """All that one grader said about one session, by ascending position."""
+    """All grades of one grader for one session, by ascending position."""
 
     def __init__(self) -> None:
         self._grades: list[Grade] = []
@@ -108,10 +106,10 @@ class Grader:
 
 
 def graders_of(log: Log, session: str, producer: str, *, until: int) -> dict[str, Grader]:
-    """Return what a producer said about a session, by rubric.
+    """Return the graders of a producer for a session, by rubric.
 
     Args:
-        log: What is read.
+        log: The log.
         session: The session's full name.
         producer: The producer's name.
         until: The last position that counts.
@@ -137,6 +135,6 @@ def _own_us(event: GradeRecorded | GradeRetracted) -> int | None:
 
 
 def graded_again(sessions: Iterable[str]) -> DCBQuery:
-    """Return the query that any grade of these sessions fits."""
+    """Return the query that matches any grade of these sessions."""
     tags = dict.fromkeys(f"session:{session}" for session in sessions)
     return DCBQuery(items=[DCBQueryItem(types=list(GRADES), tags=[tag]) for tag in tags])

@@ -1,4 +1,4 @@
-"""When a line of a tool's file was written: its own time, else the last one before it, else the file's."""
+"""The time of each line of a tool's file: its own, else that of an earlier line, else the file's."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rightful.importers.shared.foreign_fields import moment_us
 
 
 class LineTimes:
-    """Gives every line of one file a time.
+    """Returns a time for every line of one file.
 
     Args:
         mtime_us: When the file was last written; microseconds since 1970, UTC; None for a pipe.
 
     Attributes:
-        known_us: The last time that a line gave; what is needed to go on behind that line.
+        known_us: The last time of a line; the state needed to continue after it.
     """
 
     def __init__(self, mtime_us: int | None) -> None:
@@ -25,13 +25,13 @@ class LineTimes:
         self.known_us: int | None = None
 
     def of(self, text: object) -> dict[str, Any]:
-        """Return the fields `at` and, where only the file's own time is known, `at_basis`.
+        """Return the fields `at` and, if only the file's time is known, `at_basis`.
 
         Args:
-            text: What stands where the line's time should stand; what is no time is passed over.
+            text: The value of the line's time field; a value that is not a time is ignored.
 
         Raises:
-            InvalidEventError: No time is known, of no line before it and not of the file either.
+            InvalidEventError: Neither an earlier line nor the file has a time.
         """
         if isinstance(text, str):
             with suppress(InvalidEventError):

@@ -1,4 +1,4 @@
-"""The names under which tools know their own sessions, as their paths show them."""
+"""The tools' own names of their sessions, from paths."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _NATIVE = (
 
 
 def native_name(row: Mapping[str, Any]) -> str | None:
-    """Return the name under which the tool itself knows a row's session, where its path shows one.
+    """Return the tool's own name of a row's session, if the row's path has one.
 
-    A path is read as text. Whether a file stands there is not asked, and no path is made of an id.
+    A path is only read as text: the file need not exist, and no path is built from an id.
     """
     path = row.get("trajectory_path")
     if path is None:
-        path = row.get("journal_path")  # old rows keep it there; a journal's own name shows no tool
+        path = row.get("journal_path")  # old rows have it there; the name of a journal shows no tool
     if not isinstance(path, str):
         return None
     path = path.replace("\\", "/")

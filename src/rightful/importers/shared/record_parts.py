@@ -1,4 +1,4 @@
-"""What the record of a tool says, in parts: each becomes one event, once it is known whose it is."""
+"""The parts of a tool's record: each becomes one event, once its session is known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rightful.errors import InvalidEventError
 ITEMS = frozenset({"message.recorded", "thought.recorded", "tool_call.snapshotted", "tool_result.snapshotted"})
 """The types whose events are items of a session's history; the item of one has the id [event id, 0]."""
 
-_HEADER_LINES = 8  # of an output; what comes before it are a few lines of the tool's own
+_HEADER_LINES = 8  # of an output; the tool's own lines before the output are few
 _EXITED = re.compile(r"(?:Process exited with code|Exit code:) (-?\d{1,9})\Z")
 
 
@@ -22,11 +22,11 @@ class Part(NamedTuple):
 
     Attributes:
         type: The event's type.
-        key: What tells it apart among all that its turn says.
+        key: Its key within its turn.
         fields: The fields of its type, and `extra`.
-        twin: Of what a file tells twice, in two forms: what both forms have in common.
-        asks: It is what a person said to begin a turn.
-        leads: It is context that the tool put before what a person says.
+        twin: For a part that a file has in two forms, the digest of the content that both forms have.
+        asks: Whether it is a message of the user that begins a turn.
+        leads: Whether it is context that the tool put before a message of the user.
     """
 
     type: str
@@ -38,28 +38,28 @@ class Part(NamedTuple):
 
 
 def data(name: str, value: object, *key: str | int | None) -> Part:
-    """Return what a record holds that is no part of the conversation.
+    """Return content of a record that is not part of the conversation, as data.
 
     Args:
-        name: What it is, in the tool's word.
-        value: What it says.
-        key: What tells it apart, behind its name.
+        name: Its type, as the tool names it.
+        value: The content.
+        key: Its key, after the name.
     """
     return Part("data.recorded", (name, *key), {"name": word(name), "data": value})
 
 
 def withdrawn(event_id: str) -> Part:
-    """Return that an event of the tool's file was undone there, such as a compaction: what it covered is back."""
+    """Return the withdrawal of an event that was undone in the tool's file, such as a compaction."""
     return Part("event.withdrawn", ("undone", event_id), {"id": event_id, "revision": 1})
 
 
 def word(text: object, otherwise: str = "record") -> str:
-    """Return a text where it can be a short word of an event, and another one where it cannot."""
+    """Return a text if it is valid as a short word of an event; else the alternative."""
     return text if isinstance(text, str) and 0 < len(text) <= limits.WORD_CHARS else otherwise
 
 
 def arguments_of(value: object) -> object:
-    """Return a call's arguments: the object where they are the JSON text of one, else as they are."""
+    """Return a call's arguments: the parsed object if they are JSON text of one, else unchanged."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         with suppress(InvalidEventError):
             return content.parse_json(value)
@@ -67,7 +67,7 @@ def arguments_of(value: object) -> object:
 
 
 def exit_code_of(output: object) -> int | None:
-    """Return the exit code in the lines that a shell tool puts before its output; None where there is none."""
+    """Return the exit code in the lines that a shell tool puts before its output; None if there is none."""
     if not isinstance(output, str):
         return None
     for line in output[:1024].split("\n")[:_HEADER_LINES]:
@@ -79,7 +79,7 @@ def exit_code_of(output: object) -> int | None:
 
 
 def without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return what an object says beside some fields; what is null says nothing."""
+    """Return the other fields of an object, without null values."""
     return {name: one for name, one in value.items() if name not in names and one is not None}
 
 
@@ -89,7 +89,7 @@ def extra(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def numbers(value: object) -> dict[str, Any]:
-    """Return the numbers of an object by name, which are what a usage counts."""
+    """Return the numeric fields of an object, which are the counts of a usage."""
     if not isinstance(value, Mapping):
         return {}
     return {name: item for name, item in value.items() if isinstance(item, int | float) and not isinstance(item, bool)}

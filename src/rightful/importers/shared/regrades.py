@@ -16,13 +16,13 @@ from rightful.log.rows import Receipt, Recorded, valid
 
 TYPES: Final = ("grade.recorded", "grade.retracted")
 ATTEMPTS: Final = 100
-"""How often a grade is decided anew because others were faster; each time one of them got through."""
+"""How often a grade is computed again after a conflict; at each conflict another writer succeeded."""
 
 _VALUE = ("reward", "outcome", "per_arm", "salience", "exposure_session", "decay_rate", "alias", "extra")
 
 
 class LastGrade(NamedTuple):
-    """What a grader said last of a session, and when that was read.
+    """The last grade of a grader for a session, and the position at which it was read.
 
     Attributes:
         read_at: The position that the log was read through.
@@ -50,11 +50,11 @@ class GradeAppender:
         self._producer = producer
 
     def grade(self, fields: Mapping[str, Any], at: datetime, *, seq: int | None, key: str | None) -> Receipt:
-        """Append a grade, or find that it stands there already; see `Producer.grade`."""
+        """Append a grade, unless an equal one is the last; see `Producer.grade`."""
         return self._append_decided(GradeRecorded, "grade", fields, at, seq=seq, key=key)
 
     def retract(self, fields: Mapping[str, Any], at: datetime, *, seq: int | None, key: str | None) -> Receipt:
-        """Append a retraction, or find that it stands there already; see `Producer.retract`."""
+        """Append a retraction, unless an equal one is the last; see `Producer.retract`."""
         return self._append_decided(GradeRetracted, "retraction", fields, at, seq=seq, key=key)
 
     def _append_decided(
@@ -91,7 +91,7 @@ class GradeAppender:
         return valid(receipt)
 
     def last(self, session: str, rubric: str) -> LastGrade:
-        """Return what this grader said last of a session."""
+        """Return this grader's last grade of a session."""
         read_at = self._log.head()
         newest: Recorded | None = None
         highest = erased = 0
@@ -99,7 +99,7 @@ class GradeAppender:
         for row in self._log.read(session=session, types=TYPES, until=read_at):
             event = row.event
             if event is None:
-                erased += 1  # it had a seq that is not known any more
+                erased += 1  # its seq is unknown
             if not isinstance(event, GradeRecorded | GradeRetracted):
                 continue
             if event.producer != self._producer or event.rubric != rubric:
@@ -129,5 +129,5 @@ def _equal(event: GradeRecorded | GradeRetracted, last: GradeRecorded | GradeRet
 
 
 def grades_of(session: str) -> DCBQuery:
-    """Return the condition that nobody has graded a session."""
+    """Return the query for an append condition: any grade of a session."""
     return DCBQuery(items=[DCBQueryItem(types=list(TYPES), tags=[f"session:{session}"])])

@@ -1,4 +1,4 @@
-"""What stands in the log already, found by its type without a look at the rest."""
+"""Read stored rows by type, without scanning the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(log: Log, *types: str) -> Iterator[Recorded]:
-    """Yield the rows of some types by ascending position; for types of which there are few.
+    """Yield the rows of some rare types by ascending position.
 
     Raises:
         DamagedRowError: A row does not fit its checksum or its commitment.

@@ -1,4 +1,4 @@
-"""Texts that a tool's file tells in pieces, told on as states of one event."""
+"""Texts that a tool's file has in pieces, recorded as growing states of one event."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import msgspec
 class Streamed(msgspec.Struct):
     """A text that comes in pieces.
 
-    A state is told once a quarter more has come than was told. So a text of n characters is told in
-    some log(n) states, of 6n characters together at most, and which ones they are rests on the
-    pieces alone, not on where a reading of the file stopped. The last state is told at its end.
+    A state is recorded once the text is a quarter longer than the last recorded state. So a text of n characters gives
+    about log(n) states with at most 6n characters in total. The states depend only on the pieces, not on where a
+    reading of the file stopped. The last state is recorded at the end of the text.
 
     Attributes:
-        name: What it is a text of.
-        text: What has come of it.
-        told: How many characters of that were told.
+        name: The id of the message or thought.
+        text: The text so far.
+        told: The number of characters in the last recorded state.
     """
 
     name: str
@@ -23,11 +23,11 @@ class Streamed(msgspec.Struct):
     told: int = 0
 
     def grow(self, piece: str) -> bool:
-        """Take the next piece; say whether a state is to be told."""
+        """Add the next piece; return whether to record a state."""
         self.text += piece
         return 4 * len(self.text) >= 5 * self.told and self.tell()
 
     def tell(self) -> bool:
-        """Take all that has come as told; say whether there was anything that was not."""
+        """Mark the whole text as recorded; return whether any of it was new."""
         is_new, self.told = len(self.text) > self.told, len(self.text)
         return is_new
