@@ -64,7 +64,7 @@ def test_an_empty_ledger_has_no_rates(run: Run, ledger: Path) -> None:
     assert "There is nothing to audit" not in run("audit", "--as-of", "2020-01-01").out, "the note gives the reason"
 
 
-def test_what_cannot_be_told_is_bounds_and_not_a_guess(run: Run, ledger: Path) -> None:
+def test_unknown_times_give_bounds_instead_of_a_guess(run: Run, ledger: Path) -> None:
     """The graded workspace session has no link to the namespace of the exposures."""
     fill(ledger)
     with rightful.open(ledger) as opened:
@@ -84,7 +84,7 @@ def test_what_cannot_be_told_is_bounds_and_not_a_guess(run: Run, ledger: Path) -
     assert "1 more could not be checked (67% to 100% of all)" in run("audit").out
 
 
-def test_sides_of_one_name_are_told_apart_by_their_roles(run: Run, ledger: Path) -> None:
+def test_sides_with_equal_names_are_labelled_by_role(run: Run, ledger: Path) -> None:
     fill(ledger)
 
     out = run("audit", "bound", "--against", "bound").out
@@ -308,7 +308,7 @@ MANY = '{"prior": [2, 2], "skew_s": 3, "credit": "split", "marginals": true}'
         (MANY, "bound, credit split, prior [2.0, 2.0], skew_s 3.0, 1 more"),
     ],
 )
-def test_a_policy_that_nobody_named_is_called_by_what_differs(run: Run, ledger: Path, policy: str, called: str) -> None:
+def test_unnamed_policy_is_described_by_its_differences(run: Run, ledger: Path, policy: str, called: str) -> None:
     fill(ledger)
 
     out = run("audit", policy, "--against", "historical-newest").out

@@ -91,7 +91,7 @@ def test_the_way_back_is_given_as_it_has_to_be_typed(run: Run, here: Path, ledge
     assert run(*shlex.split(command)[1:]).out == f"{target} was removed: there was no file before the publication.\n"
 
 
-def test_what_can_still_be_taken_back_is_named_by_rollback_and_status(run: Run, ledger: Path, target: Path) -> None:
+def test_rollback_and_status_name_the_earlier_publication(run: Run, ledger: Path, target: Path) -> None:
     words = ("backfill", "apply", "--target", target, "--reader", "gptme-sessions")
     first = run(*words, "--json").document["done"]["publication"]
     tell(ledger, exposed("t:c", GIT, at=NOON + 500), graded("t:c", 1.0, at=NOON + 600))
@@ -153,7 +153,7 @@ def test_numbers_that_do_not_count_are_not_said_to(run: Run, here: Path, ledger:
     assert "(for gptme-sessions, a later state of it counted)" in forced.out
 
 
-def test_what_is_not_repaired_is_the_first_thing_said(run: Run, here: Path, ledger: Path) -> None:
+def test_plan_first_names_what_is_not_repaired(run: Run, here: Path, ledger: Path) -> None:
     tell(ledger, *EVENTS)
     target = written(here / "b.json", state(arm(GIT, 3.0, 2.0, 3), last_updated="1970-01-01T12:01:00+00:00"))
 
@@ -224,9 +224,7 @@ def test_apply_with_the_question_plans_and_writes_in_one_go(run: Run, ledger: Pa
         assert len(list(opened.read(types=["posterior.published"]))) == 2
 
 
-def test_apply_with_the_question_plans_anew_where_the_last_plan_was_not_begun(
-    run: Run, ledger: Path, target: Path
-) -> None:
+def test_apply_replaces_a_last_plan_that_was_not_started(run: Run, ledger: Path, target: Path) -> None:
     words = ("--target", target, "--reader", "gptme-sessions")
     run("backfill", "plan", *words)
     tell(ledger, exposed("t:c", GIT, at=NOON + 500), graded("t:c", 1.0, at=NOON + 600))

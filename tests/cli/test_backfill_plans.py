@@ -75,9 +75,7 @@ def test_a_plan_is_not_written_over_what_it_is_about(
 
 
 @pytest.mark.parametrize("document", ["{", '{"version": 1}', "\x00"])
-def test_a_damaged_last_plan_is_in_nobodys_way_where_the_question_is_asked_again(
-    run: Run, ledger: Path, target: Path, document: str
-) -> None:
+def test_damaged_last_plan_is_replaced_by_a_new_plan(run: Run, ledger: Path, target: Path, document: str) -> None:
     run("backfill", "plan", "--target", target, "--reader", "gptme-sessions")
     [kept] = (ledger / "backfill").glob("*.plan.json")
     kept.write_text(document)

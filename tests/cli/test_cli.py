@@ -77,7 +77,7 @@ def test_an_argument_too_many_shows_the_commands_own_usage(run: Run) -> None:
         (["import", "codx", "x"], "; did you mean codex?"),
     ],
 )
-def test_a_word_that_is_nearly_one_is_told(run: Run, words: list[str], said: str) -> None:
+def test_misspelled_word_gets_a_suggestion(run: Run, words: list[str], said: str) -> None:
     done = run(*words)
 
     assert (done.code, done.err.splitlines()[-1].endswith(said)) == (2, True)

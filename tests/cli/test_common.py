@@ -42,7 +42,7 @@ def test_the_option_wins_over_the_environment_and_the_environment_over_the_folde
 
 @pytest.mark.parametrize("words", [["status"], ["init"], ["ingest"], ["credit", "--exposure-session-id", "a"]])
 @pytest.mark.parametrize("where", ["--ledger", "RIGHTFUL_LEDGER"])
-def test_an_empty_name_is_refused_and_no_other_ledger_is_taken(
+def test_empty_ledger_name_is_refused(
     run: Run, folder: Folder, monkeypatch: pytest.MonkeyPatch, words: list[str], where: str
 ) -> None:
     folder(".rightful")

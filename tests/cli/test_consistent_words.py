@@ -60,7 +60,7 @@ def test_a_plain_date_is_midnight_in_utc(imported: Path, run: Run, words: tuple[
     done = run(*words)
     exact = run(*words[:-1], f"{words[-1]}T00:00:00Z")
 
-    assert "takes a position or a time" not in done.err
+    assert "expects a position or a time" not in done.err
     assert done.code == 0
     assert done.code == exact.code
 

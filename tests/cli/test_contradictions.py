@@ -26,7 +26,7 @@ def warnings(run: Run, *words: str) -> tuple[int, list[str]]:
     return done.code, [one["what"] for one in done.document["warnings"] if one["kind"] == "identity"]
 
 
-def test_a_hook_call_whose_ids_differ_is_kept_listed_and_pays_nobody(
+def test_hook_call_with_contradicting_ids_is_listed_without_credit(
     run: Run, ledger: Path, home: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = here / "temp" / "claude-lesson-match" / f"{A}.json"
@@ -140,7 +140,7 @@ def imported_copilot(run: Run, folder: Path, named: str) -> int:
     [(imported_codex, f"codex:{codex_lines.PARENT}"), (imported_copilot, copilot_lines.SESSION)],
     ids=["codex", "copilot"],
 )
-def test_a_file_named_after_another_session_is_listed_and_pays_nobody(
+def test_file_named_after_another_session_is_listed_without_credit(
     run: Run, ledger: Path, tmp_path: Path, imported: Callable[[Run, Path, str], int], session: str
 ) -> None:
     inside = session.partition(":")[2]

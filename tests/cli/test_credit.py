@@ -129,7 +129,7 @@ def test_an_outcome_alone_is_mapped_by_the_policy(ledger: Path, run: Run, state:
     assert alphas(run) == {"lessons/session-a.md": 2.0}
 
 
-def test_an_outcome_that_is_unknown_is_no_grade(ledger: Path, run: Run, state: Path) -> None:
+def test_unknown_outcome_is_not_a_grade(ledger: Path, run: Run, state: Path) -> None:
     run("credit", "--session-state-dir", state, "--exposure-session-id", "session-a", "--outcome", "unknown")
 
     assert run("status", "--json").document["events"] == 0
@@ -156,7 +156,7 @@ def test_lessons_are_shown_by_their_file_names(ledger: Path, run: Run, state: Pa
     ],
     ids=range(4),
 )
-def test_a_record_that_says_nothing_credits_nobody_and_exits_0(
+def test_unusable_exposure_record_gives_no_credit_and_exits_0(
     ledger: Path, run: Run, state: Path, how: str, text: str | None, events: int
 ) -> None:
     """That a session was shown nothing is a fact, and is recorded; that its record is broken is none."""
@@ -181,7 +181,7 @@ def test_a_record_that_says_nothing_credits_nobody_and_exits_0(
 
 
 @pytest.mark.parametrize("known_from", ["files", "ledger", "records"])
-def test_a_record_that_fits_two_sessions_credits_nobody_and_exits_0(
+def test_ambiguous_exposure_record_gives_no_credit_and_exits_0(
     ledger: Path, run: Run, state: Path, here: Path, known_from: str
 ) -> None:
     put(state, "a_b.json", "lessons/whose.md")
@@ -209,7 +209,7 @@ def test_a_record_that_fits_two_sessions_credits_nobody_and_exits_0(
     assert alphas(run) == {}
 
 
-def test_an_alias_in_the_ledger_is_no_other_session(ledger: Path, run: Run, state: Path) -> None:
+def test_alias_in_the_ledger_does_not_make_a_record_ambiguous(ledger: Path, run: Run, state: Path) -> None:
     """The imported state file of the same session must not stand in its own way."""
     put(state, "a_b.json", "lessons/mine.md")
     run("import", "lesson-hook", state / "a_b.json")
@@ -228,9 +228,7 @@ def test_a_wrong_id_never_reaches_a_session_of_a_like_name(ledger: Path, run: Ru
 
 
 @pytest.mark.parametrize("ids", [(), ("--exposure-session-id", ""), ("--exposure-session-id", "unknown")])
-def test_without_a_session_it_refuses_with_2_and_credits_nobody(
-    ledger: Path, run: Run, state: Path, ids: tuple[str, ...]
-) -> None:
+def test_credit_without_a_session_exits_2(ledger: Path, run: Run, state: Path, ids: tuple[str, ...]) -> None:
     done = run("credit", "--session-state-dir", state, *ids, *GRADED)
 
     assert (done.code, done.out) == (2, "")

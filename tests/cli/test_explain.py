@@ -39,7 +39,7 @@ def kind(run: Run, *words: str) -> tuple[str, str]:
     return document["kind"], document.get("arm") or document.get("session") or ""
 
 
-def test_what_is_told_by_what_it_is(run: Run, filled: Path) -> None:
+def test_kind_of_what_is_recognised_by_its_form(run: Run, filled: Path) -> None:
     assert kind(run, "lessons/git.md") == ("arm", "lessons/git.md")
     assert kind(run, "workspace:a") == ("session", "workspace:a")
     assert kind(run, "u-1") == ("session", "claude-code:u-1")
@@ -80,7 +80,7 @@ def test_what_can_mean_several_things_is_refused_with_how_to_say_it(run: Run, le
     assert kind(run, "1", "--arm") == ("arm", "1")
 
 
-def test_what_is_not_there_is_refused_with_what_is_like_it(run: Run, filled: Path) -> None:
+def test_unknown_target_is_refused_with_similar_names(run: Run, filled: Path) -> None:
     assert run("explain", "nothing").err == (
         "rightful: no event, session or arm 'nothing' is in this ledger; nothing was explained. "
         "`rightful posteriors` lists the arms, `rightful status --sessions` the sessions.\n"
@@ -209,7 +209,7 @@ def test_an_event_in_words_and_its_revisions(run: Run, ledger: Path) -> None:
     ]
 
 
-def test_a_grade_that_nobody_used_has_its_remedies_under_their_own_heading(run: Run, ledger: Path) -> None:
+def test_unused_grade_lists_its_remedies(run: Run, ledger: Path) -> None:
     fill(ledger, graded("t:a", 0.8))
 
     out = run("explain", "#1").out

@@ -59,7 +59,7 @@ def test_what_is_empty_is_refused_and_replaces_nothing(
     assert taken("meta", "--session", A).stdout == b"good"
 
 
-def test_the_name_that_waits_is_told_for_one_that_is_nearly_it(ledger: Path, run: Run, here: Path) -> None:
+def test_misspelled_handoff_name_gets_a_suggestion(ledger: Path, run: Run, here: Path) -> None:
     (here / "meta").write_text("good")
     for name in ("pr-meta", "pr-mete"):
         run("handoff", "put", name, here / "meta", "--session", A)
@@ -109,7 +109,7 @@ def test_a_take_answers_in_json(ledger: Path, run: Run, here: Path) -> None:
     assert run("handoff", "take", "meta", "--session", A, "--key", "k", "--json").document["repeated"] is True
 
 
-def test_what_is_not_there_is_said_and_is_no_error_of_yours(ledger: Path, run: Run) -> None:
+def test_missing_handoff_exits_1(ledger: Path, run: Run) -> None:
     done = run("handoff", "take", "meta", "--session", A)
 
     assert (done.code, done.out) == (1, "")

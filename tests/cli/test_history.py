@@ -109,7 +109,7 @@ def test_the_whole_shows_each_item_that_ever_was_in_it_and_what_became_of_it(run
     ]
 
 
-def test_each_compaction_shows_what_it_covered_and_what_stands_for_that(run: Run, filled: Path) -> None:
+def test_diff_shows_covered_items_and_the_summary(run: Run, filled: Path) -> None:
     fill(filled, compacted("10", item("1"), items=["late"]), compacted("11", items=["note"]))
     covered = chars(WHAT, CALL, OUTPUT)
 
@@ -160,14 +160,14 @@ def test_a_history_is_shown_as_it_was_at_a_position(run: Run, filled: Path) -> N
         ("9" * 5000, "is after the end of this ledger, position 9; nothing was shown."),
     ],
 )
-def test_what_is_no_position_of_the_ledger_and_no_time_is_refused(run: Run, filled: Path, at: str, why: str) -> None:
+def test_invalid_position_or_time_is_refused(run: Run, filled: Path, at: str, why: str) -> None:
     done = run("history", CHAT, f"--at={at}")
 
     assert (done.code, done.out) == (2, "")
     assert why in done.err
 
 
-def test_a_fork_that_was_withdrawn_is_no_beginning_and_one_behind_what_was_withdrawn_is(run: Run, filled: Path) -> None:
+def test_withdrawn_fork_is_ignored_and_a_later_one_counts(run: Run, filled: Path) -> None:
     def withdrawn(key: str, of: str) -> dict[str, Any]:
         return fact("event.withdrawn", key, session=LATE, id=event_id("hook", of), revision=1)
 
@@ -178,7 +178,7 @@ def test_a_fork_that_was_withdrawn_is_no_beginning_and_one_behind_what_was_withd
     assert lines[-2:] == [f"#1.0  {T}  user of {CHAT}", "    What is the weather?"]
 
     fill(filled, withdrawn("23", "22"))
-    assert "begun" not in run("history", LATE).out
+    assert "forked" not in run("history", LATE).out
     assert json.loads(run("history", LATE, "--json").out).get("begun_with") is None
 
 
@@ -189,7 +189,7 @@ def test_the_compaction_that_is_owed_is_one_that_was_not_withdrawn(run: Run, fil
     assert json.loads(run("history", CHAT, "--json").out)["owed"]["response_id"] == "resp_3"
 
 
-def test_a_fork_says_with_what_it_was_begun_and_whose_each_item_is(run: Run, filled: Path) -> None:
+def test_fork_names_its_source_and_the_session_of_each_item(run: Run, filled: Path) -> None:
     lines = run("history", BRANCH).out.splitlines()
 
     assert lines[1] == "forked at #6 from what openai-agents:chat showed at #4"
@@ -336,7 +336,7 @@ def test_a_session_whose_own_history_is_empty_is_shown_by_its_links(run: Run, fi
     assert run("history", "run:1", "--json").document["asked"] == "run:1"
 
 
-def test_of_several_linked_histories_none_is_taken_for_the_sessions(run: Run, filled: Path) -> None:
+def test_several_linked_histories_are_named_but_not_shown(run: Run, filled: Path) -> None:
     more = fact("session.linked", "m", session="run:1", other=BRANCH, evidence="manual") | {"as": "resume"}
     fill(filled, linked("l", CHAT), more)
 

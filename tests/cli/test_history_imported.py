@@ -25,7 +25,7 @@ def heads(run: Run, *words: str) -> list[str]:
     return [line for line in run("history", OWN, *words).out.splitlines() if line.startswith("#")]
 
 
-def test_whose_continuation_a_session_is_stands_above_its_history(run: Run, ledger: Path) -> None:
+def test_continued_session_is_named_above_its_history(run: Run, ledger: Path) -> None:
     fill(
         ledger,
         said("session.started", "1", extra={"forked_from": BEFORE, "resumes": 7}),
@@ -44,7 +44,7 @@ def test_whose_continuation_a_session_is_stands_above_its_history(run: Run, ledg
     assert "continues" not in run("history", OWN, "--at", "0", "--json").document
 
 
-def test_the_imported_fork_and_the_resumed_session_say_where_the_rest_stands(run: Run, ledger: Path) -> None:
+def test_imported_fork_and_resume_name_the_earlier_session(run: Run, ledger: Path) -> None:
     run("import", "codex", SAMPLES / "codex")
     run("import", "claude-code", SAMPLES / "claude")
 
@@ -55,7 +55,7 @@ def test_the_imported_fork_and_the_resumed_session_say_where_the_rest_stands(run
         assert run("history", name).out.splitlines()[1].startswith(how)
 
 
-def test_a_claude_code_summary_stands_for_what_was_compacted_before_it(run: Run, ledger: Path) -> None:
+def test_claude_code_summary_replaces_the_compacted_items(run: Run, ledger: Path) -> None:
     run("import", "claude-code", SAMPLES / "claude")
     document = run("history", "claude-code:7fbe", "--diff", "--json").document
     [one] = document["compactions"]
@@ -70,7 +70,7 @@ def test_a_claude_code_summary_stands_for_what_was_compacted_before_it(run: Run,
     assert "  user: This session is being continued" in diff.partition("  + ")[2]
 
 
-def test_a_message_stands_only_for_a_compaction_that_put_nothing_itself(run: Run, ledger: Path) -> None:
+def test_message_is_the_summary_only_of_an_empty_compaction(run: Run, ledger: Path) -> None:
     fill(
         ledger,
         said("message.recorded", "1", role="user", content="one", extra={"summary": True}),

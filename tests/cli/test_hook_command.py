@@ -42,7 +42,7 @@ EDITED = [
 """What somebody made of ours, or wrote himself."""
 
 
-def test_others_are_never_taken_for_ours() -> None:
+def test_foreign_commands_are_not_recognised_as_ours() -> None:
     assert [command for command in [*OTHERS, *EDITED] if words_of(command) is not None] == []
     assert [command for command in EDITED if not calls_us(command)] == []
     assert [command for command in [COMMAND, *OTHERS] if calls_us(command)] == [OTHERS[-1]]

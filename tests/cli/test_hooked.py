@@ -204,7 +204,7 @@ def test_other_commands_are_no_calls_whatever_words_they_have(run: Run, ledger: 
     assert run("hook", "status", "claude-code", "--ledger", "run").code == 1
 
 
-def test_who_asks_at_a_terminal_gets_the_help_of_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_of_hook_run_is_printed_at_a_terminal_only(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.TextIOWrapper):
         def isatty(self) -> bool:
             return True

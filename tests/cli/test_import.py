@@ -142,7 +142,7 @@ def test_each_count_of_the_last_line_is_that_of_the_document_and_of_the_exit_cod
     assert total == ("1 file: 2 there already; 1 problem (1 in files that brought nothing new), 1 note, 2 skipped.")
 
 
-def test_lines_that_are_wrong_alike_are_told_a_few_times_and_listed_all(ledger: Path, run: Run, here: Path) -> None:
+def test_similar_problems_are_printed_three_times_and_counted(ledger: Path, run: Run, here: Path) -> None:
     (here / "a.jsonl").write_text(json.dumps(shown("a", "x.md", TEN)) + "\n" + "x = 1\n" * 103)
 
     done = run("import", "lesson-hook", here / "a.jsonl")
@@ -167,7 +167,7 @@ def test_a_named_file_without_any_object_is_one_problem(ledger: Path, run: Run, 
     assert (done.code, done.out) == (2, "0 files: nothing; 1 problem.\n")
 
 
-def test_notes_that_are_alike_are_told_a_few_times_over_all_files(ledger: Path, run: Run, here: Path) -> None:
+def test_similar_notes_are_printed_three_times_over_all_files(ledger: Path, run: Run, here: Path) -> None:
     for at in range(5):
         write(here / "ws" / f"{at}.jsonl", {"session_id": f"g{at}", "harness": "x"})
         write(here / "ws" / "in" / f"{at}.jsonl", {"lesson_stats": {}})
@@ -239,9 +239,7 @@ def test_what_repeats_within_one_import_was_not_there_before(ledger: Path, run: 
     assert again.out.splitlines()[-1] == "2 files: 2 there already; 0 problems."
 
 
-def test_what_is_still_to_be_imported_is_imported_though_nobody_reads_the_answer(
-    ledger: Path, run: Run, here: Path
-) -> None:
+def test_import_continues_after_stdout_is_closed(ledger: Path, run: Run, here: Path) -> None:
     paths = [write(here / f"{name}.jsonl", shown(name, "x.md", TEN)) for name in "ab"]
     read, written = os.pipe()
     os.close(read)
@@ -366,7 +364,7 @@ MISSING: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("how", MISSING)
-def test_a_grade_whose_own_exposure_says_nothing_pays_nobody(ledger: Path, run: Run, here: Path, how: str) -> None:
+def test_grade_with_an_empty_exposure_gives_no_credit(ledger: Path, run: Run, here: Path, how: str) -> None:
     MISSING[how](here)
     run("import", "lesson-hook", here / "t.jsonl")
     run("import", "session-records", write(here / "r.jsonl", record("w", 30, A, 0.8)))

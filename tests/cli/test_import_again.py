@@ -7,7 +7,7 @@ from tests.cli.conftest import Run
 from tests.cli.test_import import A, B, record, write
 
 
-def test_what_brings_nothing_new_is_told_in_one_line(ledger: Path, run: Run, here: Path) -> None:
+def test_unchanged_files_are_reported_in_one_line(ledger: Path, run: Run, here: Path) -> None:
     """So is what was wrong before in files that grow: it is counted, and no reason to say no for ever."""
     rows = [{"type": "user", "uuid": "u1", "sessionId": A, "timestamp": "2026-08-01T10:15:00Z",
              "message": {"role": "user", "content": "Hello"}}, 5, 6]  # fmt: skip

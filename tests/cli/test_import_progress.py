@@ -49,7 +49,7 @@ def test_the_sizes_are_those_of_the_files_that_an_import_looks_at(tmp_path: Path
     assert {Path(path).name: size for path, size in found.items()} == {"a.jsonl": 3, "c.json": 5, "named.log": 11}
 
 
-def test_nothing_is_shown_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_progress_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with progress(["gone"]) as told:
         told.step("a", 1, 2)
         told.done("a")

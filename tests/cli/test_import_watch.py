@@ -95,7 +95,7 @@ def test_it_ends_with_the_totals_of_all_that_it_imported(ledger: Path, here: Pat
     assert (errors, process.returncode) == ("rightful: note: watching 1 file; Ctrl-C or SIGTERM ends it\n", 0)
 
 
-def test_what_is_not_there_is_awaited_and_no_problem(ledger: Path, here: Path) -> None:
+def test_missing_path_is_awaited_without_a_problem(ledger: Path, here: Path) -> None:
     pytest.importorskip("watchfiles")
     path = here / "later.jsonl"
     (here / "logs").mkdir()

@@ -272,7 +272,7 @@ def test_a_reader_that_goes_away_loses_its_answer_and_no_event(ledger: Path, wri
     assert len(rows(ledger)) == 3_000
 
 
-def test_complaints_that_nobody_reads_stop_nothing(ledger: Path, write: Write) -> None:
+def test_closed_stderr_does_not_stop_the_command(ledger: Path, write: Write) -> None:
     """As `rightful ingest … 2>&1 | head -0`."""
     file = write(*(grade(str(number), seq=number) | {"bogus": 1} for number in range(3_000)), grade("last"))
     reading, writing = os.pipe()
@@ -288,7 +288,7 @@ def test_complaints_that_nobody_reads_stop_nothing(ledger: Path, write: Write) -
 
 @pytest.mark.usefixtures("full")
 @pytest.mark.parametrize("how", [[], ["--json"]], ids=["words", "json"])
-def test_a_full_disk_is_said_even_to_one_who_reads_no_answers(
+def test_full_disk_is_reported_even_if_stdout_is_closed(
     run: Run, ledger: Path, write: Write, monkeypatch: pytest.MonkeyPatch, how: list[str]
 ) -> None:
     def broken(*_: Any, **__: Any) -> None:

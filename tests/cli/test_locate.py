@@ -46,7 +46,7 @@ def test_what_is_bound_leads_to_what_was_said(here: Path, run: Run, ledger: Path
     assert f"bound to {path} (native-id), which cannot be read as a transcript here" in run("transcript", session).out
 
 
-def test_who_names_no_session_is_told_where_to_look(run: Run, ledger: Path) -> None:
+def test_unknown_session_name_gets_a_hint(run: Run, ledger: Path) -> None:
     done = run("locate", "nobody")
 
     assert done.code == 2
@@ -98,7 +98,7 @@ def test_a_file_without_session_records_is_refused_where_it_looks_like_something
         assert f"contains no session records, it looks like a file of the kind {kind}; nothing was searched" in done.err
 
 
-def test_nothing_found_is_no_and_says_so(here: Path, run: Run) -> None:
+def test_missing_transcript_exits_1(here: Path, run: Run) -> None:
     (here / "c").mkdir()
     done = run("locate", f"codex:{A}", "--root", here / "c")
     assert done.code == 1

@@ -113,7 +113,7 @@ def test_every_field_and_value_has_a_meaning() -> None:
         (["aliases", "--force"], "--force needs --out FILE"),
     ],
 )
-def test_what_is_no_policy_is_said_where_it_stands(run: Run, ledger: Path, words: list[str], said: str) -> None:
+def test_invalid_policy_is_reported_with_its_option(run: Run, ledger: Path, words: list[str], said: str) -> None:
     done = run("policy", *words)
 
     assert (done.code, done.out) == (2, "")

@@ -202,7 +202,7 @@ def test_what_others_look_for_is_handed_back_to_the_callers_folder(place: Place)
     assert [path.name for path in (place.root / "temp").iterdir()] == ["claude-lesson-match"]
 
 
-def test_what_is_handed_back_takes_nobodys_place(place: Place) -> None:
+def test_temporary_files_replace_no_existing_file(place: Place) -> None:
     (place.root / "temp" / "cc-session-1.log").write_text("another's")
 
     done = place.run("--", "sh", "-c", 'echo mine > "$TMPDIR/cc-session-1.log"')

@@ -102,7 +102,7 @@ def test_a_session_that_began_before_the_run_is_not_its_own(place: Place) -> Non
     assert "no session of codex began in this folder" in done.report["why"]
 
 
-def test_of_two_sessions_that_began_here_in_one_run_none_is_taken(place: Place) -> None:
+def test_two_candidate_sessions_of_one_run_bind_neither(place: Place) -> None:
     done = place.run("--harness", "codex", "--", "sh", "-c", "codex; codex")
 
     assert done.report["transcript"] is None

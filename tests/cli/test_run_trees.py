@@ -177,7 +177,7 @@ def test_the_callers_index_does_not_leak_into_the_session(place: Place, tmp_path
     assert "not passed to the command: GIT_DIR, GIT_WORK_TREE, GIT_INDEX_FILE" in done.err
 
 
-def test_uncommitted_changes_that_are_not_in_the_work_tree_are_told(place: Place) -> None:
+def test_uncommitted_changes_outside_the_work_tree_are_noted(place: Place) -> None:
     place.repository()
     (place.project / "a.txt").write_text("two\n")
 
@@ -238,7 +238,7 @@ def test_a_run_beside_another_in_one_checkout_is_warned_and_one_in_its_own_work_
     assert "works in this work tree too" not in apart.err
 
 
-def test_a_run_that_was_killed_is_nobodys_neighbour(place: Place) -> None:
+def test_killed_run_is_not_listed_as_running(place: Place) -> None:
     place.repository()
     process = place.start("--", "sh", "-c", "echo here; exec sleep 600")
     process.stdout.readline()

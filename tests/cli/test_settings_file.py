@@ -193,7 +193,7 @@ def test_what_root_writes_stays_its_owners(tmp_path: Path, text: str | None) -> 
         assert {stat.S_IMODE(entry.stat().st_mode) for entry in folder.iterdir()} == {0o604}
 
 
-def test_a_file_of_another_user_is_not_taken_from_him(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_another_user_keeps_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = file(tmp_path, USED)
     real = os.stat
 
@@ -210,7 +210,7 @@ def test_a_file_of_another_user_is_not_taken_from_him(tmp_path: Path, monkeypatc
     assert [entry.name for entry in tmp_path.iterdir()] == ["settings.json"]
 
 
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_special_file_is_refused_without_reading(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in (tmp_path / "pipe", "/dev/zero", tmp_path / "folder"):

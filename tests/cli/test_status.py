@@ -259,9 +259,7 @@ def test_what_is_folded_whole_is_said_without_a_word_on_the_rest(run: Run, ledge
     assert "projected      3 of 3\n" in re.sub(" +\n", "\n", run("status").out)
 
 
-def test_what_a_hook_could_not_write_is_told_in_one_line_and_what_it_set_aside_fails_the_check(
-    run: Run, home: Path, ledger: Path
-) -> None:
+def test_status_shows_the_spool_and_fails_on_set_aside_input(run: Run, home: Path, ledger: Path) -> None:
     fill_days(ledger, [10])
     spool = Spool(str(ledger), os.environ)
     assert run("status", "--json").document["spool"] == {"waiting": 0, "aside": 0}

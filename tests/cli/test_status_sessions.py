@@ -62,7 +62,7 @@ def test_the_newest_stands_first_within_a_second_too(run: Run, ledger: Path) -> 
     ]
 
 
-def test_the_newest_are_listed_and_how_many_there_are_beside(run: Run, filled: Path) -> None:
+def test_newest_sessions_are_listed_and_the_rest_counted(run: Run, filled: Path) -> None:
     out = run("status", "--sessions", "--limit", "1").out
 
     assert out.splitlines()[0] == "t:c"
@@ -94,7 +94,7 @@ def test_options_of_another_question_are_refused(run: Run, ledger: Path, words: 
     assert (done.code, done.out) == (2, "")
 
 
-def test_a_history_is_counted_beside_the_transcript_that_nobody_counts(run: Run, ledger: Path) -> None:
+def test_history_is_counted_next_to_an_unknown_transcript(run: Run, ledger: Path) -> None:
     name = "openai-agents:chat"
     fill(
         ledger,

@@ -27,14 +27,14 @@ def shell(script: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("words", ["ingest", "ingest -", "import auto -"])
-def test_a_closed_stdin_is_told_to_who_reads_it(ledger: Path, words: str) -> None:
+def test_closed_stdin_is_an_error_for_a_command_that_reads_it(ledger: Path, words: str) -> None:
     done = shell(f"rightful {words} <&-")
 
     assert done.returncode == 2
     assert done.stderr == "rightful: stdin is closed; nothing was read. Name a file, or open stdin.\n"
 
 
-def test_a_closed_stdin_is_nothing_to_who_does_not_read_it(ledger: Path, here: Path) -> None:
+def test_closed_stdin_does_not_matter_to_other_commands(ledger: Path, here: Path) -> None:
     (here / "empty.jsonl").touch()
 
     assert shell("rightful import auto empty.jsonl <&-").returncode == 0
@@ -147,7 +147,7 @@ def test_ctrl_c_that_stops_an_exec_of_text_is_as_any_other(ledger: Path, here: P
 
 
 @pytest.mark.parametrize("words", [["status"], None])
-def test_who_calls_the_command_line_keeps_its_own_handler(
+def test_caller_of_main_keeps_its_signal_handlers(
     ledger: Path, words: list[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["rightful", "status"])

@@ -101,7 +101,7 @@ def test_facts_stand_each_below_the_other(capsys: pytest.CaptureFixture[str]) ->
     ]
 
 
-def test_progress_says_nothing_when_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with tables.progress("folding", 10, "rows") as advance:
         advance(4)
         advance()

@@ -264,7 +264,7 @@ def test_marks_are_words(run: Run, ledger: Path) -> None:
     assert "hole: turn 1 was closed before indexes 2 to 3 came" in out
 
 
-def test_whose_records_are_shown_is_said(run: Run, ledger: Path) -> None:
+def test_transcript_names_the_session_of_its_entries(run: Run, ledger: Path) -> None:
     link = {"session": "t:w", "other": "t:a", "as": "native", "evidence": "native-id"}
     sub = {"session": "t:a", "other": "t:sub", "as": "subagent", "evidence": "native-id"}
     fill(ledger, said("1", "hi"), fact("session.linked", "2", **link), fact("session.linked", "3", **sub))

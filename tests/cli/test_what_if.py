@@ -193,7 +193,7 @@ def test_a_decay_without_its_mode_is_answered_with_what_was_meant(run: Run, text
 
 
 @pytest.mark.usefixtures("told")
-def test_a_time_of_decay_is_noted_only_where_the_changed_policy_has_none(run: Run) -> None:
+def test_decay_at_is_noted_only_without_a_decay_by_time(run: Run) -> None:
     at = ["--decay-at", "2026-08-01T10:15:00Z"]
 
     assert "--decay-at has no effect" in run("posteriors", *at).err
@@ -201,7 +201,7 @@ def test_a_time_of_decay_is_noted_only_where_the_changed_policy_has_none(run: Ru
 
 
 @pytest.mark.usefixtures("told")
-def test_the_time_of_a_decay_may_be_that_of_what_is_left_out_and_is_said(run: Run, ledger: Path) -> None:
+def test_time_of_decay_may_come_from_an_excluded_session(run: Run, ledger: Path) -> None:
     with rightful.open(ledger) as opened:
         opened.producer("hook").exposure("t:late", ["x"], key="late", at=datetime(2099, 1, 1, tzinfo=UTC))
     decay = ["--decay", "time:7d"]

@@ -129,7 +129,7 @@ def test_of_an_input_that_is_set_aside_so_much_is_kept(ledger: Ledger, spool: Sp
     assert (note["reason"], note["at_us"]) == ("rubbish", AT_US)
 
 
-def test_who_comes_a_minute_after_a_wait_in_vain_waits_less(ledger: Ledger, spool: Spool) -> None:
+def test_call_within_a_minute_of_a_timeout_waits_less(ledger: Ledger, spool: Spool) -> None:
     assert spool.wait_s(AT_US) == limits.HOOK_WAIT_S
     spool.keep_events([exposure("1")], AT_US)
     assert spool.wait_s(AT_US) == limits.HOOK_WAIT_S, "a call that is kept for another reason says nothing of waiting"
@@ -141,7 +141,7 @@ def test_who_comes_a_minute_after_a_wait_in_vain_waits_less(ledger: Ledger, spoo
     ]  # fmt: skip
 
 
-def test_who_could_write_ends_the_shorter_waits(ledger: Ledger, spool: Spool) -> None:
+def test_successful_write_restores_the_full_wait(ledger: Ledger, spool: Spool) -> None:
     spool.note_timeout(AT_US)
     assert spool.wait_s(AT_US) == limits.HOOK_AGAIN_S
     spool.note_success()
@@ -149,13 +149,11 @@ def test_who_could_write_ends_the_shorter_waits(ledger: Ledger, spool: Spool) ->
     assert spool.wait_s(AT_US) == limits.HOOK_WAIT_S
 
 
-def test_what_has_begun_is_waited_for_though_the_wait_for_others_is_over(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_started_append_is_finished_after_the_timeout(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = threading.Event()
     real = ledger.log.recorder.decide
 
-    def slow(decision: Any, *, timeout_s: float) -> int:
+    def slow(decision: Any, *, timeout_s: float, inline: bool = False) -> int:
         def late(view: Any) -> Any:
             if not begun.is_set():
                 begun.set()
@@ -173,7 +171,7 @@ def test_what_has_begun_is_waited_for_though_the_wait_for_others_is_over(
     assert ledger.log.head() == 1
 
 
-def test_what_is_no_file_in_the_spool_is_passed_over(ledger: Ledger, spool: Spool) -> None:
+def test_special_files_in_the_spool_are_skipped(ledger: Ledger, spool: Spool) -> None:
     kept = spool.keep_events([exposure()], AT_US)
     spool.set_aside(b"x", "rubbish", AT_US)
     for name in ("0-a.events.jsonl", "0-b.input.json", "full", "waited", "aside/0.note.json"):

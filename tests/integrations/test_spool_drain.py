@@ -101,9 +101,7 @@ def test_what_cannot_be_written_now_still_waits(ledger: Ledger, spool: Spool, mo
     [b"", b"torn", b'{"type":"nothing.known"}\n', b"\xff\xfe\n", b"[1]\n"],
     ids=["empty", "torn", "invalid", "binary", "no object"],
 )
-def test_a_file_that_can_never_be_written_is_set_aside_and_its_good_lines_are_taken(
-    ledger: Ledger, spool: Spool, data: bytes
-) -> None:
+def test_bad_file_is_set_aside_and_its_good_lines_are_appended(ledger: Ledger, spool: Spool, data: bytes) -> None:
     kept = spool.keep_events([exposure("good")], AT_US)
     assert kept is not None
     Path(kept).write_bytes(Path(kept).read_bytes() + data if data else b"")
@@ -120,7 +118,7 @@ def test_a_file_that_can_never_be_written_is_set_aside_and_its_good_lines_are_ta
     assert spool.waiting() == []
 
 
-def test_what_a_killed_call_left_half_written_goes_when_nobody_can_be_writing_it(ledger: Ledger, spool: Spool) -> None:
+def test_temporary_file_of_a_killed_call_is_removed_after_an_hour(ledger: Ledger, spool: Spool) -> None:
     spool.keep_events([exposure()], AT_US)
     folder = ledger.path / "spool"
     for name, age_s in ((".old.events.jsonl", 3_700), (".new.events.jsonl", 3_500)):
@@ -155,7 +153,7 @@ def test_a_link_in_the_spool_is_not_followed(ledger: Ledger, spool: Spool, tmp_p
     assert (tmp_path / "outside").exists()
 
 
-def test_one_long_file_is_taken_in_parts_and_keeps_nobody_back(
+def test_long_file_is_drained_in_parts_without_blocking_others(
     ledger: Ledger, spool: Spool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "INGEST_EVENTS", 3)
@@ -191,9 +189,7 @@ def test_a_bad_line_in_an_early_part_is_not_forgotten_in_the_last(
 
 
 @pytest.mark.parametrize("name", ["x.7.events.jsonl", "x.999999.events.jsonl", "x.0.events.jsonl"])
-def test_a_name_that_claims_a_place_that_is_no_beginning_of_a_line_is_read_from_the_start(
-    ledger: Ledger, spool: Spool, name: str
-) -> None:
+def test_file_with_a_wrong_offset_is_read_from_the_start(ledger: Ledger, spool: Spool, name: str) -> None:
     kept = spool.keep_events([exposure()], AT_US)
     assert kept is not None
     Path(kept).rename(Path(kept).with_name(name))
@@ -203,7 +199,7 @@ def test_a_name_that_claims_a_place_that_is_no_beginning_of_a_line_is_read_from_
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), MemoryError(), DamagedRowError("l", 1, "x")])
-def test_a_file_whose_events_make_the_ledger_fail_keeps_no_other_back(
+def test_failing_file_does_not_block_other_files(
     ledger: Ledger, spool: Spool, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     real = ledger.log.append

@@ -117,9 +117,7 @@ def test_what_waits_for_a_ledger_at_its_former_path_is_drained_where_it_is_now(l
         assert moved.log.head() == 2
 
 
-def test_what_waits_at_a_former_path_is_left_to_the_ledger_that_stands_there_now(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_former_path_with_a_new_ledger_is_not_drained(ledger: Ledger, tmp_path: Path) -> None:
     environment = {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path / "temp")}
     Spool(str(ledger.path), environment).note_success()
     (tmp_path / "copy").mkdir(mode=0o700)

@@ -97,7 +97,7 @@ def test_what_names_none_or_several_is_refused_with_what_may_be_meant(
     assert str(refused.value) == said
 
 
-def test_a_value_that_begins_others_too_is_taken_and_that_is_said(
+def test_exact_value_wins_over_prefixes_with_a_note(
     opened: rightful.Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with opened:

@@ -116,7 +116,7 @@ def test_a_heading_that_does_not_fit_goes_on_indented(run: Run, ledger: Path, mo
     assert max(map(len, lines)) <= 60
 
 
-def test_what_was_taken_back_and_what_a_compaction_covers_is_said(run: Run, ledger: Path) -> None:
+def test_undone_and_compacted_entries_are_listed(run: Run, ledger: Path) -> None:
     first, last = ([event_id("hook", key), 0] for key in ("2", "3"))
     items = [{"role": "user", "content": "Fix\nit"}, {"type": "compaction", "encrypted_content": "x"}, "odd"]
     fill(
@@ -161,7 +161,7 @@ def test_a_summary_that_is_an_item_is_shown_once(run: Run, ledger: Path) -> None
     assert run("transcript", "t:a").out.count("all is well.") == 1
 
 
-def test_whose_continuation_a_session_is_is_said(run: Run, ledger: Path) -> None:
+def test_transcript_names_the_continued_session(run: Run, ledger: Path) -> None:
     extra = {"resumes": "t:b", "forked_from": "t:c"}
     fill(ledger, said("1", "hi"), fact("session.started", "2", harness="h", extra=extra, at_basis="file"))
     done = run("transcript", "t:a")
@@ -225,7 +225,7 @@ def test_a_fork_an_owed_compaction_and_who_spoke_are_said(run: Run, ledger: Path
     )
 
 
-def test_the_items_of_one_batch_are_told_apart_as_in_the_history(run: Run, ledger: Path) -> None:
+def test_batch_items_are_numbered_as_in_the_history(run: Run, ledger: Path) -> None:
     said = [{"role": "user", "content": text} for text in ("one", "two", "three")]
     call = {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c", "output": "x"}
@@ -245,7 +245,7 @@ def test_the_items_of_one_batch_are_told_apart_as_in_the_history(run: Run, ledge
     assert by_kind["tool_call"]["result_item"] == [event_id("hook", "1"), 4]
 
 
-def test_what_is_no_item_of_a_batch_is_called_by_its_position_alone(run: Run, ledger: Path) -> None:
+def test_event_outside_a_batch_is_named_by_its_position(run: Run, ledger: Path) -> None:
     fill(
         ledger,
         fact("message.recorded", "1", role="user", content="go"),

@@ -117,7 +117,7 @@ def test_an_item_of_any_type_says_what_a_person_reads_of_it(said: Any, right: tu
     assert (found.who, found.text, found.marks) == right
 
 
-def test_what_is_encoded_is_whole_where_all_is_asked_for() -> None:
+def test_encoded_text_is_whole_with_full() -> None:
     picture = {"role": "user", "content": [{"type": "input_image", "image_url": PICTURE}]}
 
     assert item_text.said(picture, full=True).text == f"[input_image: image_url {PICTURE}]"
@@ -136,7 +136,7 @@ TYPES = ("message", "function_call", "shell_call_output", "reasoning", "mcp_appr
 
 @settings(max_examples=examples(300), deadline=None)
 @given(st.dictionaries(st.sampled_from(NAMES), JSON | st.sampled_from(TYPES), max_size=6), st.booleans())
-def test_no_item_is_too_odd_to_be_shown(odd: Any, full: bool) -> None:
+def test_any_item_can_be_shown(odd: Any, full: bool) -> None:
     found = item_text.said(odd, full=full)
 
     assert found.who
@@ -192,7 +192,7 @@ def test_a_long_text_is_cut_with_how_to_see_all(run: Run, ledger: Path) -> None:
     assert run("history", CHAT, "--diff", "--all").out.splitlines()[-2:] == ["  + #2.0  user", f"    {'y' * 3_000}"]
 
 
-def test_of_many_items_that_gave_way_the_first_are_listed_and_the_rest_is_counted(run: Run, ledger: Path) -> None:
+def test_long_compaction_lists_first_items_and_counts_the_rest(run: Run, ledger: Path) -> None:
     whole = {"first": item("1"), "last": item("1", 49)}
     fill(ledger, batch("1", *(user(str(number)) for number in range(50))), compacted("2", whole, items=["sum"]))
 

@@ -42,7 +42,7 @@ def test_a_grade_beside_what_others_appended_is_found_by_its_position(ledger: Pa
     assert last_line(run, state, "--exposure-session-id", "session-a", "--grade", "1") == "ledger: appended"
 
 
-def test_a_word_that_the_policy_does_not_map_is_said_to_pay_nobody(ledger: Path, run: Run, state: Path) -> None:
+def test_unmapped_outcome_is_reported_without_credit(ledger: Path, run: Run, state: Path) -> None:
     said = last_line(run, state, "--exposure-session-id", "session-a", "--outcome", "weird")
 
     assert said == (
@@ -67,7 +67,7 @@ def test_two_sessions_that_are_graded_for_one_exposure_are_said_to_be_ambiguous(
     assert alphas(run) == {}
 
 
-def test_a_grade_in_whose_place_a_persons_pays_is_said_not_to_pay(ledger: Path, run: Run, state: Path) -> None:
+def test_grade_outranked_by_a_person_is_reported(ledger: Path, run: Run, state: Path) -> None:
     grade = {"type": "grade.recorded", "producer": "human", "at": "2026-08-01T10:00:00Z", "seq": 1, "reward": 0.5}
     with app.open(ledger) as opened:
         opened.append([grade | {"key": "1", "session": "claude-code:session-a"}])
@@ -94,7 +94,7 @@ def test_a_grade_at_the_seq_of_another_is_said_to_contradict_it_and_not_to_have_
     )
 
 
-def test_a_grade_in_whose_place_nobody_is_paid_is_said_so(ledger: Path, run: Run, state: Path) -> None:
+def test_grade_replaced_by_one_without_credit_is_reported(ledger: Path, run: Run, state: Path) -> None:
     grade = {"type": "grade.recorded", "producer": "human", "at": "2026-08-01T10:00:00Z", "seq": 1}
     with app.open(ledger) as opened:
         opened.append([grade | {"key": str(at), "session": "claude-code:session-a", "reward": at} for at in (0, 1)])
@@ -106,7 +106,7 @@ def test_a_grade_in_whose_place_nobody_is_paid_is_said_so(ledger: Path, run: Run
     )
 
 
-def test_an_id_in_conflict_is_said_to_pay_nobody_until_it_is_settled(ledger: Path, run: Run, state: Path) -> None:
+def test_conflict_is_reported_as_quarantined(ledger: Path, run: Run, state: Path) -> None:
     forged = {"type": "grade.recorded", "producer": "credit", "key": '[null,"session-a","grade"]', "seq": 1}
     with app.open(ledger) as opened:
         opened.append([forged | {"session": "t:x", "at": "2026-08-01T10:00:00Z", "reward": 0.1}])
