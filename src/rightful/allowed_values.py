@@ -52,7 +52,7 @@ def _members(nodes: Iterable[Any]) -> Iterator[Any]:
 def _inside(node: Any, field: str | None) -> Iterator[Any]:  # noqa: ANN401 - msgspec's own description of a type
     """Yield the types, and the tags, that stand in a field or an item of a type."""
     if field is not None:
-        yield from (one.type for one in getattr(node, "fields", ()) if one.encode_name == field)
+        yield from (value.type for value in getattr(node, "fields", ()) if value.encode_name == field)
         if getattr(node, "tag_field", None) == field:
             yield node.tag
         return

@@ -307,7 +307,7 @@ class Ledger:
         from rightful.locate import find_transcripts
 
         known = find_transcripts.known(self.log)
-        where = find_transcripts.places([os.fspath(one) for one in roots], os.environ, Path.home(), [Path.cwd()])
+        where = find_transcripts.places([os.fspath(root) for root in roots], os.environ, Path.home(), [Path.cwd()])
         return find_transcripts.locate(known, find_transcripts.named(known, session), where)[0]
 
     def posteriors(

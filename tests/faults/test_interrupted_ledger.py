@@ -140,7 +140,7 @@ def check(ledger: Ledger, reader: Reader, place: object) -> None:
 
 HISTORY_READS: dict[str, Callable[[Ledger], object]] = {
     "history": lambda ledger: ledger.history(S),
-    "ready": lambda ledger: ledger.histories().ready(S, go_on=True),
+    "ready": lambda ledger: ledger.histories().ready(S, fold_recent=True),
     "extend": lambda ledger: ledger.extend(ledger.history(S).token, [PROMPT]),
     "pop": lambda ledger: ledger.pop(S),
     "compact": lambda ledger: ledger.compact(ledger.history(S, 2).token, [PROMPT]),

@@ -94,7 +94,7 @@ def test_what_was_appended_from_here_is_folded_soon_and_not_read_for_it(
     wrote = ledger.extend(SESSION, ["\ud800"]).wrote[0]  # kept in an escape
 
     monkeypatch.setattr(ledger.log, "of_session", None)
-    soon = ledger.histories().ready(SESSION, go_on=True)
+    soon = ledger.histories().ready(SESSION, fold_recent=True)
 
     assert soon is not None
     assert soon.items == [{"n": 1}, {"n": 2}, "\ud800"]
@@ -109,10 +109,10 @@ def test_what_somebody_else_appended_is_not_folded_soon(ledger: Ledger) -> None:
         other.extend(SESSION, [3])
     ledger.extend(SESSION, [4])
 
-    assert ledger.histories().ready(SESSION, go_on=True) is None
+    assert ledger.histories().ready(SESSION, fold_recent=True) is None
     assert ledger.history(SESSION).items == [1, 2, 3, 4]
     ledger.extend(SESSION, [5])
-    soon = ledger.histories().ready(SESSION, go_on=True)
+    soon = ledger.histories().ready(SESSION, fold_recent=True)
     assert soon is not None
     assert soon.items == [1, 2, 3, 4, 5]
 
@@ -123,7 +123,7 @@ def test_what_was_taken_back_or_compacted_here_may_be_much_and_is_not_folded_soo
     for change in (lambda: ledger.compact(token, ["sum"]), lambda: ledger.pop(SESSION), lambda: ledger.clear(SESSION)):
         change()
         ledger.extend(SESSION, [3])
-        assert ledger.histories().ready(SESSION, go_on=True) is None
+        assert ledger.histories().ready(SESSION, fold_recent=True) is None
         ledger.history(SESSION)
     assert ledger.history(SESSION).items == [3]
 
@@ -134,7 +134,7 @@ def test_a_history_that_has_to_be_folded_anew_is_not_read_soon(ledger: Ledger) -
     assert ledger.history(SESSION).items == [{"role": "user", "content": "told"}]
     ledger.extend(SESSION, [1])
 
-    assert ledger.histories().ready(SESSION, go_on=True) is None
+    assert ledger.histories().ready(SESSION, fold_recent=True) is None
     assert ledger.history(SESSION).items == [1]
 
 
@@ -147,7 +147,7 @@ def test_what_was_not_appended_is_not_folded(ledger: Ledger) -> None:
     with pytest.raises(RunDiffersError):
         ledger.extend(SESSION, [2], said)
 
-    soon = ledger.histories().ready(SESSION, go_on=True)
+    soon = ledger.histories().ready(SESSION, fold_recent=True)
     assert soon is not None
     assert (soon.items, soon.token.position) == ([1], 1)
 
@@ -161,7 +161,7 @@ def test_so_much_of_what_was_appended_is_remembered(over: int, ledger: Ledger, m
     monkeypatch.setattr(limits, "HISTORY_WRITTEN_BYTES", size - over)
     ledger.histories()._views.wrote([])
 
-    soon = ledger.histories().ready(SESSION, go_on=True)
+    soon = ledger.histories().ready(SESSION, fold_recent=True)
     assert (None if soon is None else soon.items) == (None if over else ["a", "b"])
     assert ledger.history(SESSION).items == ["a", "b"]
 
@@ -179,5 +179,5 @@ def test_what_was_folded_in_half_is_folded_anew(ledger: Ledger, monkeypatch: pyt
     with monkeypatch.context() as broken:
         broken.setattr(Fold, "step", fails)
         with pytest.raises(StopIteration):
-            ledger.histories().ready(SESSION, go_on=True)
+            ledger.histories().ready(SESSION, fold_recent=True)
     assert ledger.history(SESSION).items == [1, 2]

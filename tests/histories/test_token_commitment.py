@@ -89,7 +89,7 @@ def test_every_view_of_a_ledger_names_the_row_it_ends_with(ledger: Ledger) -> No
     ledger.extend(S, ["a"])
     assert ledger.history(S).token.commitment == expected()
     ledger.extend("t:other", ["b"])
-    ready = ledger.histories().ready(S, go_on=True)
+    ready = ledger.histories().ready(S, fold_recent=True)
     assert ready is None or ready.token.commitment == expected()
     assert ledger.history(S).token.commitment == expected()
     assert ledger.fork(S, "t:branch").commitment == expected()

@@ -36,11 +36,11 @@ def put(folder: Path, name: str, value: object) -> Path:
 
 
 def exposure(folder: Path, session_id: str, others: Iterable[str] = ()) -> Exposure:
-    return session_credit.read_exposure(str(folder), session_credit.asked_for(None, session_id), others)
+    return session_credit.read_exposure(str(folder), session_credit.credit_request(None, session_id), others)
 
 
 def append(ledger: Ledger, shown: Exposure, w: str | None, e: str | None, **said: Any) -> list[str]:
-    asked = session_credit.asked_for(w, e)
+    asked = session_credit.credit_request(w, e)
     grade = GradeContent(said.get("reward"), said.get("outcome"), asked.exposure_session)
     events = session_credit.events_of(asked, shown, grade, AT_US)
     return [receipt.outcome for receipt in session_credit.append(ledger.log, asked, *events)]
@@ -52,15 +52,15 @@ def grades(ledger: Ledger) -> list[GradeRecorded]:
 
 def test_without_an_id_it_refuses_and_says_how_to_name_one() -> None:
     with pytest.raises(UsageError, match=r"--exposure-session-id ID .* or --workspace-session-id ID"):
-        session_credit.asked_for(None, None)
+        session_credit.credit_request(None, None)
 
 
 @pytest.mark.parametrize("nobody", ["", " ", "unknown"])
 def test_an_id_that_names_nobody_is_refused_rather_than_passed_over(nobody: str) -> None:
     with pytest.raises(InvalidEventError, match="which names no session - at `--exposure-session-id`"):
-        session_credit.asked_for("w", nobody)
+        session_credit.credit_request("w", nobody)
     with pytest.raises(InvalidEventError, match="which names no session - at `--workspace-session-id`"):
-        session_credit.asked_for(nobody, "e")
+        session_credit.credit_request(nobody, "e")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_an_id_that_names_nobody_is_refused_rather_than_passed_over(nobody: str)
 def test_the_exposure_is_of_e_else_of_w_and_the_grade_of_w_else_of_e(
     w: str | None, e: str | None, shown_to: str, graded: str, exposure_session: str | None
 ) -> None:
-    asked = session_credit.asked_for(w, e)
+    asked = session_credit.credit_request(w, e)
 
     assert (asked.shown_to, asked.graded, asked.exposure_session) == (shown_to, graded, exposure_session)
 
@@ -181,9 +181,9 @@ def test_a_raw_name_beside_the_sanitised_one_is_ambiguous(folder: Path) -> None:
 def test_names_of_the_ledger_are_compared_within_their_namespace() -> None:
     names = ["claude-code:a/b", "workspace:w w@2026-08-01T10:00:00Z", "workspace:w@x", "gptme:a_b"]
 
-    assert list(session_credit.known_ids(session_credit.asked_for("w", "e"), names)) == ["a/b"]
-    assert list(session_credit.known_ids(session_credit.asked_for("w", None), names)) == ["w w", "w"]
-    assert list(session_credit.known_ids(session_credit.asked_for("w@x", None), names)) == ["w w", "w@x"]
+    assert list(session_credit.known_ids(session_credit.credit_request("w", "e"), names)) == ["a/b"]
+    assert list(session_credit.known_ids(session_credit.credit_request("w", None), names)) == ["w w", "w"]
+    assert list(session_credit.known_ids(session_credit.credit_request("w@x", None), names)) == ["w w", "w@x"]
 
 
 FOUND = Exposure("found", "", ("y.md", "x.md"), 7_000_000)
@@ -306,5 +306,5 @@ def test_the_rows_show_the_ids_that_were_asked_for(tmp_path: Path) -> None:
     uuid = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
     found = records(tmp_path, row(trajectory_path=f"/x/{uuid}.jsonl"), row(session_id="v"), {"no": "id"})
 
-    assert list(found.ids(session_credit.asked_for("w", "e"))) == [uuid]
-    assert list(found.ids(session_credit.asked_for("w", None))) == ["w", "v"]
+    assert list(found.ids(session_credit.credit_request("w", "e"))) == [uuid]
+    assert list(found.ids(session_credit.credit_request("w", None))) == ["w", "v"]

@@ -168,7 +168,7 @@ class World:
         self.told[self.log.head()] = views
         for actor in [self.actors[self.log.head() % 3]]:  # the others catch up with more at once
             for name, view in views:
-                soon, found = actor.histories.ready(name, go_on=True), actor.histories.history(name)
+                soon, found = actor.histories.ready(name, fold_recent=True), actor.histories.history(name)
                 assert list(zip(found.ids, found.items, strict=True)) == [(one.id, one.item) for one in view]
                 assert soon is None or (soon.ids, soon.items, soon.token) == (found.ids, found.items, found.token)
 

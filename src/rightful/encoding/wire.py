@@ -121,7 +121,7 @@ def _convert(wire: dict[str, Any]) -> tuple[Event, bool]:
         )
     kind = TYPES.get(name)
     if kind is None:
-        allowed = ", ".join(f"`{one}`" for one in TYPES)
+        allowed = ", ".join(f"`{tag}`" for tag in TYPES)
         raise InvalidEventError(f"Invalid value {name[:64]!r}; there are {allowed}", "$.type")
     escaped = False
     for field in kind.CONTENT:
@@ -201,17 +201,17 @@ def _check_rules(event: Event) -> int:
 def _check_names(event: Event) -> None:
     match event:
         case ExposureRecorded():
-            _check_arms([one.arm for one in event.arms], "$.arms[{}].arm")
+            _check_arms([shown.arm for shown in event.arms], "$.arms[{}].arm")
             if event.withheld:
-                _check_arms([one.arm for one in event.withheld], "$.withheld[{}].arm")
+                _check_arms([withheld.arm for withheld in event.withheld], "$.withheld[{}].arm")
         case GradeRecorded():
             _check_grade(event)
         case BanditPruned():
             _check_arms(event.arms, "$.arms[{}]")
-            _check_arms([one.arm for one in event.contexts], "$.contexts[{}].arm")
+            _check_arms([context.arm for context in event.contexts], "$.contexts[{}].arm")
         case BalanceOpened():
             _check_arms([*event.arms], "$.arms[...]")
-            _check_arms([one.arm for one in event.contexts], "$.contexts[{}].arm")
+            _check_arms([context.arm for context in event.contexts], "$.contexts[{}].arm")
         case SessionLinked() | SessionUnlinked():
             _check_session(event.other, "$.other")
             if event.other == event.session:

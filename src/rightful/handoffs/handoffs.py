@@ -234,7 +234,7 @@ class Handoffs:
         """Return what waits under nearly that name, as the rest of a sentence."""
         from difflib import get_close_matches  # only who mistypes waits for it
 
-        near = get_close_matches(name, [one.name for one in self.listed(owner) if one.state == "waits"], 1)
+        near = get_close_matches(name, [handoff.name for handoff in self.listed(owner) if handoff.state == "waits"], 1)
         return f", but {near[0]!r} waits" if near else ""
 
     def _again(self, owner: str, name: str, session: str, key: str, head: int) -> Handoff | None:
@@ -268,7 +268,7 @@ class Handoffs:
     def _check_last(self, put: handoff_rows.Row, last: handoff_rows.Row | None, name: str, owner: str) -> None:
         """Refuse to repeat what stood before something else was put: the caller would have it for the new one."""
         if last is not None and last.row.position > put.row.position:
-            older, newer = (f"at {_time(one.event.at)} (position {one.row.position})" for one in (put, last))
+            older, newer = (f"at {_time(row.event.at)} (position {row.row.position})" for row in (put, last))
             why = f"the handoff of this key was put {older}, before the last put, {newer}"
             raise HandoffMismatchError(name, owner, why, _OTHER_KEY)
 

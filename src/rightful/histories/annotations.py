@@ -23,7 +23,7 @@ CONTINUES = ("resumes", "forked_from")
 """Where a start says in `extra` whose continuation a session is: what was said before stands only there."""
 
 
-class _Said(msgspec.Struct, gc=False):
+class _AnnotatedBody(msgspec.Struct, gc=False):
     agent: Any = None
     run: Any = None
     ordinal: Any = None
@@ -34,10 +34,10 @@ class _Said(msgspec.Struct, gc=False):
     extra: Any = None
 
 
-_said = msgspec.json.Decoder(_Said).decode
+_decode_body = msgspec.json.Decoder(_AnnotatedBody).decode
 
 
-class Beside(msgspec.Struct, frozen=True, kw_only=True):
+class RowAnnotations(msgspec.Struct, frozen=True, kw_only=True):
     """What one row says beside items.
 
     Attributes:
@@ -104,32 +104,32 @@ class Rows(NamedTuple):
         session: Whose history it is.
     """
 
-    at: dict[int, Beside]
+    at: dict[int, RowAnnotations]
     forks: list[Fork]
     continued: list[Continued]
-    deferred: Beside | None
+    deferred: RowAnnotations | None
     session: str
 
 
-class _Told:
+class _ImportedRows:
     """What the rows of imported sessions tell: an item stands at its first row and says what its last one does.
 
     Attributes:
         continued: As in `Rows`.
     """
 
-    def __init__(self, at: dict[int, Beside]) -> None:
+    def __init__(self, at: dict[int, RowAnnotations]) -> None:
         self.continued: dict[Continued, None] = {}
         self._at = at
         self._first: dict[str, int] = {}
 
-    def take(self, one: Beside) -> None:
-        """Take a row that counts."""
-        if one.type in TOLD:
-            first = self._first.setdefault(one.id, one.position)
-            self._at[first] = msgspec.structs.replace(self._at[first], is_error=one.is_error, extra=one.extra)
-        elif one.type == _STARTED and (extra := one.extra) is not None:
-            named = (Continued(one.session, how, extra[how]) for how in CONTINUES if isinstance(extra.get(how), str))
+    def add(self, row: RowAnnotations) -> None:
+        """Add a row that counts."""
+        if row.type in TOLD:
+            first = self._first.setdefault(row.id, row.position)
+            self._at[first] = msgspec.structs.replace(self._at[first], is_error=row.is_error, extra=row.extra)
+        elif row.type == _STARTED and (extra := row.extra) is not None:
+            named = (Continued(row.session, how, extra[how]) for how in CONTINUES if isinstance(extra.get(how), str))
             self.continued |= dict.fromkeys(named)
 
 
@@ -141,30 +141,30 @@ def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
         session: Whose history; its name in full.
         until: The last position that counts; all if None.
     """
-    at: dict[int, Beside] = {}
-    told = _Told(at)
-    deferred: Beside | None = None
+    at: dict[int, RowAnnotations] = {}
+    imported = _ImportedRows(at)
+    deferred: RowAnnotations | None = None
     chained = chain(log, session, log.head() if until is None else until)
     for name, end, shown in chained:
         for page in log.of_session(name, until=end):
             for row in page:
                 counts = shown.counts(row)
                 if counts or row.envelope.outcome in ACCEPTED:
-                    at[row.position] = one = _beside(row)
+                    at[row.position] = annotations = _annotations_of(row)
                     if counts:
-                        told.take(one)
-                    if counts and name == session and one.type == _DEFERRED:
-                        deferred = one
+                        imported.add(annotations)
+                    if counts and name == session and annotations.type == _DEFERRED:
+                        deferred = annotations
     forks = [Fork(of, end, shown.forked_at) for (of, end, _), (_, _, shown) in pairwise(chained)]
-    return Rows(at, forks[::-1], list(told.continued), deferred, session)
+    return Rows(at, forks[::-1], list(imported.continued), deferred, session)
 
 
-def _beside(row: Stored) -> Beside:
-    envelope, said = row.envelope, _Said() if row.body is None else _said(row.body)
+def _annotations_of(row: Stored) -> RowAnnotations:
+    envelope, body = row.envelope, _AnnotatedBody() if row.body is None else _decode_body(row.body)
     is_told = envelope.type in TOLD or envelope.type == _STARTED
-    found = [said.agent, said.usage, said.extra if is_told else None]
+    found = [body.agent, body.usage, body.extra if is_told else None]
     agent, usage, extra = content.restore(found) if envelope.escaped else found
-    return Beside(
+    return RowAnnotations(
         id=envelope.id,
         type=envelope.type,
         session=envelope.session or "",
@@ -174,12 +174,12 @@ def _beside(row: Stored) -> Beside:
         producer=envelope.producer,
         erased=row.payload is None,
         agent=_text(agent),
-        run=_text(said.run),
-        ordinal=said.ordinal if isinstance(said.ordinal, int) else None,
-        response_id=_text(said.response_id),
-        reason=_text(said.reason),
+        run=_text(body.run),
+        ordinal=body.ordinal if isinstance(body.ordinal, int) else None,
+        response_id=_text(body.response_id),
+        reason=_text(body.reason),
         usage=usage if isinstance(usage, dict) else None,
-        is_error=said.is_error is True,
+        is_error=body.is_error is True,
         extra=extra if isinstance(extra, dict) else None,
     )
 

@@ -10,7 +10,7 @@ from rightful.projections.histories.history_items import objects
 from rightful.tokens import Token, Without
 
 
-def showing(fold: Fold, token: Token) -> History:
+def history_from(fold: Fold, token: Token) -> History:
     """Return what a fold shows, as much of it as the token says.
 
     Raises:
@@ -19,11 +19,11 @@ def showing(fold: Fold, token: Token) -> History:
     if token.limit is not None and token.limit < 0:
         raise UsageError(f"Invalid limit {token.limit}. Nothing was read. Pass 0 or more, or None for all items.")
     shown, left_out = fold.view.shown(token.limit)
-    ids = [one.id for one in shown]
+    ids = [item.id for item in shown]
     return History(items=objects(shown), token=token, ids=ids, left_out=left_out, owed=fold.owed)
 
 
-def is_little(fold: Fold, limit: int | None) -> bool:
+def is_small(fold: Fold, limit: int | None) -> bool:
     """Whether what a fold shows is read so soon that an event loop need not wait elsewhere for it.
 
     What stands among it and is not shown is passed over when it is read, and so is counted.

@@ -26,7 +26,7 @@ class _Body(msgspec.Struct):
     extra: Any = None
 
 
-def stored(items: list[Any]) -> bytes:
+def encoded_items(items: list[Any]) -> bytes:
     """Return items as they are stored.
 
     Raises:
@@ -78,11 +78,11 @@ def events_of(
 def is_same(event: HistoryAppended, body: bytes) -> bool:
     """Whether an event appends what a stored one does; what is known beside the items does not matter."""
     found = msgspec.json.decode(body, type=_Body)
-    return bytes(found.items) == stored(event.items) and (found.extra or None) == event.extra
+    return bytes(found.items) == encoded_items(event.items) and (found.extra or None) == event.extra
 
 
 def _split(items: list[Any], said: Batch, read: HistoryRead | None) -> Iterator[list[Any]]:
-    whole = len(stored(items))
+    whole = len(encoded_items(items))
     beside = len(_encode([content.escape(said.usage)[0], read])) + 6 * len(said.agent or "") + _HEAD_BYTES
     if whole + beside <= limits.EVENT_BYTES:
         yield items
@@ -103,7 +103,7 @@ def _split(items: list[Any], said: Batch, read: HistoryRead | None) -> Iterator[
     yield part
 
 
-def listed(items: Iterable[Any]) -> list[Any]:
+def as_list(items: Iterable[Any]) -> list[Any]:
     """Return items as a list.
 
     Raises:

@@ -13,14 +13,14 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from rightful import limits
-from rightful.histories.history_rows import AgainError, folded, follow, take
+from rightful.histories.history_rows import RefoldError, fold_rows, folded, follow
 from rightful.log.log import Log
 from rightful.log.rows import Stored
 from rightful.projections.histories.history_fold import Fold
 from rightful.storage.critical_sections import run_locked
 
 
-class Kept:
+class CachedView:
     """The fold of one session.
 
     Attributes:
@@ -37,7 +37,7 @@ class Kept:
         self.position = 0
 
 
-class Written:
+class RecentRows:
     """The last items that were appended here, of whatever session, as rows; `limits.HISTORY_WRITTEN_BYTES` of them."""
 
     def __init__(self) -> None:
@@ -86,8 +86,8 @@ class Views:
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
-        self._written = Written()
+        self._cached: OrderedDict[str, CachedView] = OrderedDict()
+        self._written = RecentRows()
         self._last = (0, "")
         self._pid = os.getpid()  # last: after an exception it begins again
 
@@ -104,22 +104,22 @@ class Views:
             self._last = (position, commitment)
         return commitment
 
-    def of(self, session: str) -> Kept:
+    def of(self, session: str) -> CachedView:
         """Return the kept view of a session; take its `lock`, then `catch_up`."""
         self._check_process()
         return run_locked(self._lock, self._of, session)
 
-    def _of(self, session: str) -> Kept:
-        kept = self._kept.pop(session, None) or Kept()
-        self._kept[session] = kept
-        sizes = [0 if one.fold is None else one.fold.view.size_bytes for one in self._kept.values()]
+    def _of(self, session: str) -> CachedView:
+        cached = self._cached.pop(session, None) or CachedView()
+        self._cached[session] = cached
+        sizes = [0 if view.fold is None else view.fold.view.size_bytes for view in self._cached.values()]
         total = sum(sizes)
         for size in sizes[:-1]:
-            if len(self._kept) <= limits.HISTORY_VIEWS and total <= limits.HISTORY_VIEW_BYTES:
+            if len(self._cached) <= limits.HISTORY_VIEWS and total <= limits.HISTORY_VIEW_BYTES:
                 break
-            self._kept.popitem(last=False)
+            self._cached.popitem(last=False)
             total -= size
-        return kept
+        return cached
 
     def wrote(self, rows: Iterable[Stored]) -> None:
         """Remember rows of items that were just appended, so that they can be folded unread."""
@@ -130,33 +130,33 @@ class Views:
         if self._pid != os.getpid():
             self._begin()
 
-    def catch_up(self, session: str, kept: Kept) -> Fold:
+    def catch_up(self, session: str, cached: CachedView) -> Fold:
         """Fold what was added to a session up to the ledger's end; its lock is held.
 
         The end is asked first, so that the view is of one position: what is written meanwhile is beyond it.
         """
         head = self._log.head()
-        fold, position = kept.fold, kept.position
-        kept.fold = None  # in case this fails half-way
+        fold, position = cached.fold, cached.position
+        cached.fold = None  # in case this fails half-way
         if fold is not None and head > position:
             try:
                 follow(self._log, fold, session, position, head)
-            except AgainError:
+            except RefoldError:
                 fold = None
         if fold is None or head < position:
             fold = folded(self._log, session, head)
-        kept.fold, kept.position = fold, head
+        cached.fold, cached.position = fold, head
         return fold
 
-    def go_on(self, session: str, kept: Kept, head: int) -> None:
+    def catch_up_from_memory(self, session: str, cached: CachedView, head: int) -> None:
         """Fold what was added to a session up to the ledger's end, if all of it is remembered; its lock is held.
 
         So nothing is read. What has to be folded anew is left to `catch_up`.
         """
-        fold, position = kept.fold, kept.position
+        fold, position = cached.fold, cached.position
         if fold is None or head <= position or (rows := self._written.between(position, head)) is None:
             return
-        kept.fold = None  # in case this fails half-way
-        with contextlib.suppress(AgainError):
-            take(fold, [row for row in rows if row.envelope.session == session])
-            kept.fold, kept.position = fold, head
+        cached.fold = None  # in case this fails half-way
+        with contextlib.suppress(RefoldError):
+            fold_rows(fold, [row for row in rows if row.envelope.session == session])
+            cached.fold, cached.position = fold, head

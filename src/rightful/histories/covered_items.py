@@ -62,7 +62,7 @@ def seen(token: Token, fold: Fold) -> list[Item]:
     """Return what the holder of a token has seen: its window, and what it has appended since."""
     window, _ = fold.view.shown(token.limit, token.position)
     known = {item.id for item in window}
-    wrote = {one.id: one.count for one in token.wrote}
+    wrote = {batch.id: batch.count for batch in token.wrote}
     later = [
         item
         for item in (fold.view.shown()[0] if wrote else ())
@@ -83,12 +83,12 @@ def _resolved(names: Covers, own: list[Item], token: Token) -> set[ItemKey]:
         return places[name]
 
     found: set[ItemKey] = set()
-    for one in names:
-        if isinstance(one, ItemRange):
-            first = 0 if one.first is None else place(one.first)
-            last = len(own) - 1 if one.last is None else place(one.last)
+    for name_or_range in names:
+        if isinstance(name_or_range, ItemRange):
+            first = 0 if name_or_range.first is None else place(name_or_range.first)
+            last = len(own) - 1 if name_or_range.last is None else place(name_or_range.last)
         else:
-            first = last = place(one)
+            first = last = place(name_or_range)
         found.update(item.id for item in own[first : last + 1])
     return found
 

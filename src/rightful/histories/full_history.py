@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rightful.histories.history_model import FullHistory, Told
+from rightful.histories.history_model import FullHistory, HistoryEntry
 from rightful.projections.histories.history_fold import Fold
 from rightful.projections.histories.history_items import objects
 
@@ -19,7 +19,7 @@ def full_history(session: str, position: int, fold: Fold) -> FullHistory:
     assert chronicle is not None
     kept = list(chronicle.items.values())
     entries = [
-        Told(
+        HistoryEntry(
             id=item.id,
             item=said,
             position=item.position,

@@ -33,7 +33,7 @@ class History(Struct, frozen=True, kw_only=True):
         return iter((self.items, self.token))
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class HistoryEntry(Struct, frozen=True, kw_only=True):
     """One item of the full history, and what became of it.
 
     Attributes:
@@ -67,6 +67,6 @@ class FullHistory(Struct, frozen=True, kw_only=True):
 
     session: str
     position: int
-    entries: list[Told]
+    entries: list[HistoryEntry]
     compactions: list[Compaction]
     ignored: list[tuple[int, str]] = []

@@ -20,7 +20,7 @@ from rightful.tokens import Without
 _FOLDED = HISTORY | ASIDE | TOLD
 
 
-class AgainError(Exception):
+class RefoldError(Exception):
     """A row says that what was folded must be folded anew. It never leaves this package."""
 
 
@@ -41,7 +41,7 @@ def folded(log: Log, session: str, until: int, *, whole: bool = False, without: 
     fold = Fold(Shown(without=without), whole=whole)
     try:
         follow(log, fold, session, 0, until)
-    except AgainError:
+    except RefoldError:
         return _folded_with_care(log, session, until, whole=whole, without=without)
     return fold
 
@@ -56,7 +56,7 @@ def _folded_with_care(log: Log, session: str, until: int, *, whole: bool, withou
             fold.fork(Shown(shown.settled, shown.forked_at, name in is_appended, of_itself, shown.placed))
             try:
                 follow(log, fold, name, 0, end, is_new=True)
-            except AgainError:
+            except RefoldError:
                 is_appended.add(name)
                 break
         else:
@@ -75,12 +75,12 @@ def follow(log: Log, fold: Fold, session: str, after: int, until: int, *, is_new
         is_new: What the history begins with, and what was withdrawn of it, is known up to there.
 
     Raises:
-        AgainError: What was folded must be folded anew, with what these rows say.
+        RefoldError: What was folded must be folded anew, with what these rows say.
         UpgradeError: A row is of a type that this program does not know: it may say something of the history.
     """
     placed = fold.shown.placed if is_new else {}
     for page in log.of_session(session, None, after, until):
-        take(fold, _in_place(log, placed, page, until) if placed else page, is_new=is_new)
+        fold_rows(fold, _in_place(log, placed, page, until) if placed else page, is_new=is_new)
 
 
 def _in_place(log: Log, placed: Mapping[str, Sequence[str]], rows: Iterable[Stored], until: int) -> Iterator[Stored]:
@@ -95,7 +95,7 @@ def _in_place(log: Log, placed: Mapping[str, Sequence[str]], rows: Iterable[Stor
             yield from (new for new in found if new.envelope.session == row.envelope.session)
 
 
-def take(fold: Fold, rows: Iterable[Stored], *, is_new: bool = False) -> None:
+def fold_rows(fold: Fold, rows: Iterable[Stored], *, is_new: bool = False) -> None:
     """Fold the rows of a session that come next; as `follow`, which reads them."""
     for row in rows:
         kind = row.envelope.type
@@ -105,10 +105,10 @@ def take(fold: Fold, rows: Iterable[Stored], *, is_new: bool = False) -> None:
             continue
         if kind == "history.appended" and not fold.shown.is_appended and fold.shown.counts(row):
             if fold.telling.told_ids:
-                raise AgainError
+                raise RefoldError
             fold.shown = structs.replace(fold.shown, is_appended=True)
         elif kind in {"event.withdrawn", "history.forked"} and not is_new and row.envelope.outcome in ACCEPTED:
-            raise AgainError
+            raise RefoldError
         fold.step(row)
 
 
@@ -142,14 +142,14 @@ def _fork(log: Log, session: str, until: int, settled: dict[str, frozenset[int]]
             if said.through >= row.position:
                 continue
             before = log.of_session(session, HISTORY - {"history.forked"}, until=row.position - 1)
-            return None if any(shown.counts(one) for found in before for one in found) else row
+            return None if any(shown.counts(earlier) for found in before for earlier in found) else row
     return None
 
 
 def _live(log: Log, session: str, id_: str, gone: set[int], until: int) -> frozenset[int]:
     """Return which revisions of an event still count: the accepted ones, or the only one in quarantine."""
     rows = [row.envelope for row in log.of_id(id_) if row.position <= until and row.envelope.session == session]
-    live = [one for one in rows if one.revision not in gone]
-    accepted = frozenset(one.revision for one in live if one.outcome in ACCEPTED)
-    quarantined = [one.revision for one in live if one.outcome == "conflict"]
+    live = [envelope for envelope in rows if envelope.revision not in gone]
+    accepted = frozenset(envelope.revision for envelope in live if envelope.outcome in ACCEPTED)
+    quarantined = [envelope.revision for envelope in live if envelope.outcome == "conflict"]
     return accepted or frozenset(quarantined if len(quarantined) == 1 else ())

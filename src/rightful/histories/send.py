@@ -46,7 +46,7 @@ def send(
             if last:
                 raise
         else:
-            return [valid(one) for one in receipts]
+            return [valid(receipt) for receipt in receipts]
     raise AssertionError("the last attempt returns or raises")
 
 

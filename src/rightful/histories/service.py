@@ -17,9 +17,9 @@ from rightful.errors import ConditionFailedError, RunDiffersError, StaleTokenErr
 from rightful.events import HistoryCleared, HistoryCompacted, HistoryForked, HistoryPopped
 from rightful.field_types import Covers, HistoryRead
 from rightful.histories import full_history
-from rightful.histories.answer import affects, is_little, showing
-from rightful.histories.append_batches import events_of, is_same, listed, stored
-from rightful.histories.cached_views import Kept, Views
+from rightful.histories.answer import affects, history_from, is_small
+from rightful.histories.append_batches import as_list, encoded_items, events_of, is_same
+from rightful.histories.cached_views import CachedView, Views
 from rightful.histories.covered_items import covers_of, names_of, seen
 from rightful.histories.history_model import FullHistory, History
 from rightful.histories.history_rows import folded
@@ -71,17 +71,17 @@ class Histories:
             UpgradeError: A row of it is newer than this program.
         """
         undone = None if without is None else Without(*without)
-        kept = self._views.of(session)
-        return run_locked(kept.lock, self._history, session, limit, undone, kept)
+        cached = self._views.of(session)
+        return run_locked(cached.lock, self._history, session, limit, undone, cached)
 
-    def _history(self, session: str, limit: int | None, undone: Without | None, kept: Kept) -> History:
-        fold = self._views.catch_up(session, kept)
-        head = kept.position
+    def _history(self, session: str, limit: int | None, undone: Without | None, cached: CachedView) -> History:
+        fold = self._views.catch_up(session, cached)
+        head = cached.position
         token = Token(session, head, self._ledger_id, limit, commitment=self._views.commitment(head))
         if undone is not None and affects(fold, undone):
             fold = folded(self.log, session, head, without=undone)
             token = structs.replace(token, without=undone[:2], compactions=undone.compactions)
-        return showing(fold, token)
+        return history_from(fold, token)
 
     def ready(
         self,
@@ -89,7 +89,7 @@ class Histories:
         limit: int | None = None,
         *,
         without: tuple[str, int] | Without | None = None,
-        go_on: bool = False,
+        fold_recent: bool = False,
     ) -> History | None:
         """Return what `history` does, where nothing has to be folded or waited for and little be read; else None.
 
@@ -99,29 +99,29 @@ class Histories:
             session: As `history`.
             limit: As `history`.
             without: As `history`.
-            go_on: Fold first what was added since the last time, if it is little and was all appended here.
+            fold_recent: Fold first what was added since the last time, if it is little and was all appended here.
         """
-        kept = self._views.of(session)
-        if kept.lock.locked():
+        cached = self._views.of(session)
+        if cached.lock.locked():
             return None
         undone = (
             None if without is None else Without(*without)
         )  # below, another thread may be faster, and is waited for
-        return run_locked(kept.lock, self._ready, session, limit, undone, kept, go_on=go_on)
+        return run_locked(cached.lock, self._ready, session, limit, undone, cached, fold_recent=fold_recent)
 
     def _ready(
-        self, session: str, limit: int | None, undone: Without | None, kept: Kept, *, go_on: bool
+        self, session: str, limit: int | None, undone: Without | None, cached: CachedView, *, fold_recent: bool
     ) -> History | None:
         head = self.log.head()
-        if go_on:
-            self._views.go_on(session, kept, head)
-        fold = kept.fold
+        if fold_recent:
+            self._views.catch_up_from_memory(session, cached, head)
+        fold = cached.fold
         commitment = self._views.known_commitment(head)
-        if fold is None or kept.position != head or commitment is None:
+        if fold is None or cached.position != head or commitment is None:
             return None
-        if (undone is not None and affects(fold, undone)) or not is_little(fold, limit):
+        if (undone is not None and affects(fold, undone)) or not is_small(fold, limit):
             return None
-        return showing(fold, Token(session, head, self._ledger_id, limit, commitment=commitment))
+        return history_from(fold, Token(session, head, self._ledger_id, limit, commitment=commitment))
 
     def full(self, session: str, *, at: int | None = None) -> FullHistory:
         """Return everything that a history ever held, and what became of it.
@@ -162,7 +162,7 @@ class Histories:
         """
         token = to if isinstance(to, Token) else Token(to, 0, self._ledger_id, void="nothing was read")
         self._check_ledger(token)
-        put, said = listed(items), batch or Batch()
+        put, said = as_list(items), batch or Batch()
         if (said.run is None) != (said.ordinal is None):
             raise UsageError("`run` and `ordinal` must be given together. Nothing was written. Pass both, or neither.")
         if not put:
@@ -178,14 +178,14 @@ class Histories:
         )
         wrote: list[Stored] = []
         try:
-            ids = [str(one.id) for one in self._send(events, all_new=True, wrote=wrote, inline=inline)]
+            ids = [str(receipt.id) for receipt in self._send(events, all_new=True, wrote=wrote, inline=inline)]
             self._views.wrote(wrote)
         except ConditionFailedError:
             ids = [event_id(self._producer, event.key or "") for event in events]
             for id_, event in zip(ids, events, strict=True):
                 rows = self.log.of_id(id_)
                 if not rows or (rows[0].body is not None and not is_same(event, rows[0].body)):
-                    at = next(row.position for one in ids for row in self.log.of_id(one))
+                    at = next(row.position for own_id in ids for row in self.log.of_id(own_id))
                     raise RunDiffersError(token.session, said.run or "", said.ordinal or 0, at) from None
         own = [Wrote(id_, len(event.items)) for id_, event in zip(ids, events, strict=True) if event.items]
         return structs.replace(token, wrote=(*token.wrote, *own))
@@ -205,9 +205,9 @@ class Histories:
 
     def compactions(self, session: str, run: str, ordinal: int) -> list[list[ItemKey]]:
         """Return the compactions that a run made after so many calls: of each the ids of the items it left."""
-        kept = self._views.of(session)
+        cached = self._views.of(session)
         return run_locked(
-            kept.lock, lambda: list(self._views.catch_up(session, kept).compactions.get(run, {}).get(ordinal, ()))
+            cached.lock, lambda: list(self._views.catch_up(session, cached).compactions.get(run, {}).get(ordinal, ()))
         )
 
     def pop(self, session: str, *, key: str | None = None, inline: bool = False) -> Any:  # noqa: ANN401 - content
@@ -227,8 +227,8 @@ class Histories:
         key_ = composite_key(session, "pop", key or uuid.uuid4().hex)
         id_ = event_id(self._producer, key_)
         for _ in range(limits.HISTORY_ATTEMPTS):
-            kept = self._views.of(session)
-            shown, head = run_locked(kept.lock, self._newest, session, kept)
+            cached = self._views.of(session)
+            shown, head = run_locked(cached.lock, self._newest, session, cached)
             if key is not None and (rows := self.log.of_id(id_)):  # behind the head it would fail the condition
                 return self._popped(rows[0])
             if not shown and key is None:
@@ -243,9 +243,9 @@ class Histories:
             return objects(shown)[0] if shown else None
         raise UsageError(f"Other writers kept changing the history of {session}. Nothing was popped. Try again.")
 
-    def _newest(self, session: str, kept: Kept) -> tuple[list[Item], int]:
+    def _newest(self, session: str, cached: CachedView) -> tuple[list[Item], int]:
         """Return the last item that a history shows, if there is one, and the position it was folded through."""
-        return self._views.catch_up(session, kept).view.shown(1)[0], kept.position
+        return self._views.catch_up(session, cached).view.shown(1)[0], cached.position
 
     def _popped(self, row: Any) -> Any:  # noqa: ANN401 - content
         """Return the item that a pop took, as it said when it was taken."""
@@ -312,8 +312,8 @@ class Histories:
         if token.void:
             raise VoidTokenError(token.session, token.void)
         self._check_ledger(token)
-        put, named = listed(items), None if covers is None else names_of(covers)
-        digest = hashlib.sha256(_deterministic([token.key(), named]) + stored(put)).hexdigest()
+        put, named = as_list(items), None if covers is None else names_of(covers)
+        digest = hashlib.sha256(_deterministic([token.key(), named]) + encoded_items(put)).hexdigest()
         key = composite_key(token.session, "compact", token.position, digest)
         if (before := self._receipt(key)) is not None:
             return before
@@ -345,12 +345,12 @@ class Histories:
         return Receipt(rows[0].envelope.id, "duplicate", rows[0].position, rows[0].position) if rows else None
 
     def _covers(self, token: Token, named: Covers | None) -> Covers:
-        kept = self._views.of(token.session)
-        return run_locked(kept.lock, self._covers_in, kept, token, named)
+        cached = self._views.of(token.session)
+        return run_locked(cached.lock, self._covers_in, cached, token, named)
 
-    def _covers_in(self, kept: Kept, token: Token, named: Covers | None) -> Covers:
-        fold = self._views.catch_up(token.session, kept)
-        head = kept.position
+    def _covers_in(self, cached: CachedView, token: Token, named: Covers | None) -> Covers:
+        fold = self._views.catch_up(token.session, cached)
+        head = cached.position
         if token.position > head:
             raise UsageError(
                 f"The token was read at position {token.position}, but the ledger ends at {head}. Nothing was written. "
@@ -374,15 +374,15 @@ class Histories:
             )
 
     def _check_wrote(self, token: Token, known: set[str]) -> None:
-        for one in token.wrote:
-            if one.id in known:
+        for wrote in token.wrote:
+            if wrote.id in known:
                 continue
-            rows = self.log.of_id(one.id)
+            rows = self.log.of_id(wrote.id)
             if not rows or rows[0].envelope.session != token.session:
                 owner = rows[0].envelope.session if rows else "no session here"
                 raise UsageError(
-                    f"This token of {token.session} states that it appended event {one.id}, which belongs to {owner}. "
-                    "Nothing was written. Read the history again."
+                    f"This token of {token.session} states that it appended event {wrote.id}, "
+                    f"which belongs to {owner}. Nothing was written. Read the history again."
                 )
 
     def _changed(self, token: Token) -> int | None:

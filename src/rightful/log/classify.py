@@ -21,7 +21,7 @@ REPEATED = frozenset({"stale", "conflict"})
 """The outcomes that a repeat of such a row gets again."""
 
 
-STANDS = "it stands at position"
+STORED_AT = "it stands at position"
 """How the reason begins of a stale row or a conflict that was sent again, and is not stored twice."""
 
 
@@ -84,7 +84,7 @@ def classify(candidate: Candidate, rows: Sequence[Stored]) -> Verdict:
     first = rows[0].position
     if (row := _repeated(candidate, rows)) is not None:
         outcome = row.envelope.outcome if row.envelope.outcome in REPEATED else "duplicate"
-        why = f"{STANDS} {row.position} as {outcome}" if outcome in REPEATED else None
+        why = f"{STORED_AT} {row.position} as {outcome}" if outcome in REPEATED else None
         return Verdict(outcome, row.position, first, row.envelope.revision, why)
     outcome, reason = _judged(candidate, _newest(rows))
     return Verdict(outcome, 0, first, rows[-1].envelope.revision + 1, reason)

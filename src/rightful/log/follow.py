@@ -51,9 +51,9 @@ class Following(Iterator[Recorded]):
             head = self._recorder.wait_beyond(self.position, self._timeout_s, self._stopped)
             if head <= self.position:
                 return
-            for one in self._between(self.position, head):
+            for event in self._between(self.position, head):
                 if self._stopped.is_set():
                     return
-                self.position = one.position
-                yield one
+                self.position = event.position
+                yield event
             self.position = head

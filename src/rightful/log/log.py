@@ -135,18 +135,18 @@ class Log:
                 "Send fewer at once."
             )
         prepared = self._prepare(batch)
-        ready = [one for one in prepared if isinstance(one, _Prepared)]
+        ready = [candidate for candidate in prepared if isinstance(candidate, _Prepared)]
         decision = _Decision(ready, self._clock, unless, after, self.path, all_new=all_new)
         if ready:
             try:
                 self.recorder.decide(decision, timeout_s=timeout_s, inline=inline)
             except OutcomeUnknownError as error:
-                ids = tuple(one.id for one in ready)
+                ids = tuple(candidate.id for candidate in ready)
                 raise OutcomeUnknownError(error.path, ids, error.why) from error
         if wrote is not None:
             wrote += decision.rows
         decided = iter(decision.receipts)
-        return [one if isinstance(one, Receipt) else next(decided) for one in prepared]
+        return [result if isinstance(result, Receipt) else next(decided) for result in prepared]
 
     def _prepare(self, batch: Sequence[Event | Mapping[str, Any]]) -> list[_Prepared | Receipt]:
         salts = self._entropy(SALT_BYTES * len(batch))
@@ -362,7 +362,7 @@ class _Decision:
         self._after = after
         self._path = path
         self._all_new = all_new
-        ids = [one.id for one in batch]
+        ids = [event.id for event in batch]
         self._repeated = frozenset(ids) if len(set(ids)) < len(ids) else frozenset[str]()
         self.receipts: list[Receipt] = []
         self.rows: list[Stored] = []
@@ -373,19 +373,21 @@ class _Decision:
         written: list[DCBEvent] = []
         decided: dict[str, list[Stored]] = {}
         head = view.head
-        for one in self._batch:
-            rows = decided.get(one.id) or _rows_of(view, one.id, self._path)
-            verdict = classify(one, rows) if rows else NEW
+        for event in self._batch:
+            rows = decided.get(event.id) or _rows_of(view, event.id, self._path)
+            verdict = classify(event, rows) if rows else NEW
             position = verdict.position
             if not position:
                 position = head + len(written) + 1
-                row = _row(one, verdict, recorded_at_us)
-                tags = envelopes.tags_of(one.id, one.session)
-                written.append(LedgerEvent(one.type, envelopes.encode(row), tags, one.payload))
-                self.rows.append(Stored(position, row, one.payload))
-                if one.id in self._repeated:
-                    decided[one.id] = [*rows, self.rows[-1]]
-            self.receipts.append(Receipt(one.id, verdict.outcome, position, verdict.first or position, verdict.reason))
+                row = _row(event, verdict, recorded_at_us)
+                tags = envelopes.tags_of(event.id, event.session)
+                written.append(LedgerEvent(event.type, envelopes.encode(row), tags, event.payload))
+                self.rows.append(Stored(position, row, event.payload))
+                if event.id in self._repeated:
+                    decided[event.id] = [*rows, self.rows[-1]]
+            self.receipts.append(
+                Receipt(event.id, verdict.outcome, position, verdict.first or position, verdict.reason)
+            )
         if written and self._fails(view):
             raise ConditionFailedError(self._after or 0)
         return written

@@ -175,7 +175,7 @@ def _fitting(
     if None in payloads:
         raise DamagedRowError(path, positions[payloads.index(None)], "its payload is missing without an erasure")
     kept = [sha256(payload).hexdigest() for payload in cast("list[bytes]", payloads)]
-    if kept == [one.commitment for one in found]:
+    if kept == [envelope.commitment for envelope in found]:
         return found, payloads
     for position, envelope, payload, fits in zip(positions, found, payloads, kept, strict=True):
         if payload != ERASED and fits != envelope.commitment:
@@ -188,9 +188,9 @@ def found_by(recorder: LedgerRecorder, query: DCBQuery, after: int = 0) -> Itera
     is_more = True
     while is_more:
         rows, left = list[Row](), limits.PAGE_BYTES
-        for one in recorder.read(query, after=after, limit=limits.PAGE_ROWS):
-            rows.append(Row(one.position, one.event.data, getattr(one.event, "payload", None)))
-            left -= size_of(one.event)
+        for found in recorder.read(query, after=after, limit=limits.PAGE_ROWS):
+            rows.append(Row(found.position, found.event.data, getattr(found.event, "payload", None)))
+            left -= size_of(found.event)
             if left <= 0:
                 break
         is_more = left <= 0 or len(rows) == limits.PAGE_ROWS

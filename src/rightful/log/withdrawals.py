@@ -52,7 +52,7 @@ def withdrawal_of(row: Stored) -> Withdrawal | None:
     reader, instead = extra.get("reader"), extra.get("instead")
     if type(reader) is not int:
         return Withdrawal(row.envelope.id, body.id.lower(), body.revision)
-    ids = tuple(one for one in instead if isinstance(one, str)) if isinstance(instead, list) else ()
+    ids = tuple(id_ for id_ in instead if isinstance(id_, str)) if isinstance(instead, list) else ()
     return Withdrawal(row.envelope.id, body.id.lower(), body.revision, reader, ids)
 
 

@@ -33,7 +33,7 @@ Answer = Future["Receipt"]
 """Holds the receipt of an event once it is durable."""
 
 
-class Waiting(NamedTuple):
+class QueuedEvent(NamedTuple):
     """An event that waits to be written.
 
     Attributes:
@@ -64,7 +64,7 @@ class Outbox:
         self._pid = os.getpid()
         self._lock = threading.RLock()  # entered in C, so that no exception leaves it locked; a Condition is not
         self._changed = threading.Condition(self._lock)
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[QueuedEvent] = deque()
         self._bytes = 0
         self._taken_count = self._settled_count = 0
         self._error: BaseException | None = None
@@ -122,7 +122,7 @@ class Outbox:
         """Take an event; call it within `room` or `alone`."""
         answer: Answer = Future()
         answer.set_running_or_notify_cancel()  # what was taken is written: nobody can cancel it
-        self._waiting.append(Waiting(event, size, answer))
+        self._waiting.append(QueuedEvent(event, size, answer))
         self._bytes += size
         self._taken_count += 1
         self._changed.notify_all()
@@ -148,7 +148,7 @@ class Outbox:
                     continue
                 self._wait(until, timeout_s, "they remain queued and are written as soon as possible")
 
-    def give_up(self, timeout_s: float | None) -> list[Waiting]:
+    def give_up(self, timeout_s: float | None) -> list[QueuedEvent]:
         """Take back what could not be written, and return it.
 
         Raises:
@@ -162,8 +162,8 @@ class Outbox:
             self._waiting.clear()
             self._bytes, self._error = 0, None
             self._settled_count = self._taken_count
-        for one in left:
-            one.answer.set_exception(StorageError("the event was dropped", "It was not written."))
+        for waiting in left:
+            waiting.answer.set_exception(StorageError("the event was dropped", "It was not written."))
         return left
 
     def stop(self, *, wait: bool) -> None:
@@ -247,7 +247,7 @@ class Outbox:
         receipts: list[Receipt] = []
         error: BaseException | None = None
         try:
-            receipts = self.log.append([one.event for one in batch])
+            receipts = self.log.append([waiting.event for waiting in batch])
         except BaseException as raised:  # noqa: BLE001 - whatever it was, who waits must hear of it
             error = raised
         for one, receipt in zip(batch, receipts, strict=False):
@@ -262,18 +262,18 @@ class Outbox:
             self._changed.notify_all()
         return error is None
 
-    def _batch(self) -> list[Waiting]:
-        found: list[Waiting] = []
+    def _batch(self) -> list[QueuedEvent]:
+        found: list[QueuedEvent] = []
         size = 0
-        for one in self._waiting:
-            if found and (len(found) >= limits.INGEST_EVENTS or size + one.size > limits.INGEST_BYTES):
+        for waiting in self._waiting:
+            if found and (len(found) >= limits.INGEST_EVENTS or size + waiting.size > limits.INGEST_BYTES):
                 break
-            found.append(one)
-            size += one.size
+            found.append(waiting)
+            size += waiting.size
         return found
 
 
-def _settle(one: Waiting, receipt: Receipt) -> None:
+def _settle(one: QueuedEvent, receipt: Receipt) -> None:
     """Give an answer. What its callbacks raise beyond an `Exception` would end the thread that others wait for."""
     try:
         try:

@@ -50,7 +50,7 @@ Context = tuple[str | None, ...]
 State = Literal["found", "missing", "empty", "malformed", "ambiguous"]
 
 
-class Asked(NamedTuple):
+class CreditRequest(NamedTuple):
     """Whose credit it is.
 
     Attributes:
@@ -90,14 +90,14 @@ class Asked(NamedTuple):
         shown = [] if self.exposure_id is None or self.shown_as else [self.shown_to]
         return shown if self.workspace_id is None or self.graded_as else [self.graded, *shown]
 
-    def named(self, workspace: str | None, exposure: str | None) -> Asked:
+    def named(self, workspace: str | None, exposure: str | None) -> CreditRequest:
         """Return it with the names under which the ledger has the sessions; None where it has none."""
         workspace_id, exposure_id = self.workspace_id, self.exposure_id
         if workspace is not None and workspace_id is not None:
             workspace_id = _unqualified(split_session(workspace)[1], workspace_id)
         if exposure is not None:
             exposure_id = split_session(exposure)[1]
-        return Asked(workspace_id, exposure_id, workspace, exposure)
+        return CreditRequest(workspace_id, exposure_id, workspace, exposure)
 
     @property
     def exposure_session(self) -> str | None:
@@ -105,7 +105,7 @@ class Asked(NamedTuple):
         return None if self.exposure_id is None else self.shown_to
 
 
-def asked_for(workspace_id: str | None, exposure_id: str | None) -> Asked:
+def credit_request(workspace_id: str | None, exposure_id: str | None) -> CreditRequest:
     """Return whose credit it is.
 
     Raises:
@@ -121,7 +121,7 @@ def asked_for(workspace_id: str | None, exposure_id: str | None) -> Asked:
         session_of("workspace", workspace_id, "--workspace-session-id")
     if exposure_id is not None:
         session_of("claude-code", exposure_id, "--exposure-session-id")
-    return Asked(workspace_id, exposure_id)
+    return CreditRequest(workspace_id, exposure_id)
 
 
 class Exposure(NamedTuple):
@@ -150,7 +150,7 @@ def record_path(folder: str, session_id: str) -> str:
     return os.path.join(folder, f"{_safe(session_id)}.json")  # noqa: PTH118 - shown as it was given
 
 
-def read_exposure(folder: str, asked: Asked, others: Iterable[str]) -> Exposure:
+def read_exposure(folder: str, asked: CreditRequest, others: Iterable[str]) -> Exposure:
     """Read the exposure record of a session.
 
     Args:
@@ -222,7 +222,7 @@ class Records(NamedTuple):
     rows: tuple[Mapping[str, Any], ...] = ()
     problem: str | None = None
 
-    def ids(self, asked: Asked) -> Iterator[str]:
+    def ids(self, asked: CreditRequest) -> Iterator[str]:
         """Yield the ids of the kind that was asked for."""
         for row in self.rows:
             if asked.exposure_id is None:
@@ -284,7 +284,7 @@ def read_records(path: str | None) -> Records:
     return Records(tuple(row for row in found if isinstance(row.get("session_id"), str)))
 
 
-def known_ids(asked: Asked, names: Iterable[str]) -> Iterator[str]:
+def known_ids(asked: CreditRequest, names: Iterable[str]) -> Iterator[str]:
     """Yield the ids among session names that are of the kind that was asked for."""
     wanted = split_session(asked.shown_to)[0]
     for name in names:
@@ -299,7 +299,7 @@ def _unqualified(value: str, asked: str) -> str:
 
 
 def events_of(
-    asked: Asked, exposure: Exposure, said: GradeContent, at_us: int, context: Context | None = None
+    asked: CreditRequest, exposure: Exposure, said: GradeContent, at_us: int, context: Context | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the exposure and the grade of a credit; the grade has no seq and no key yet.
 
@@ -334,7 +334,7 @@ def _exposure_event(session: str, exposure: Exposure, context: Context | None = 
     return event if context is None else event | {"context": list(context)}
 
 
-def append(log: Log, asked: Asked, exposure: dict[str, Any], grade: dict[str, Any]) -> list[Receipt]:
+def append(log: Log, asked: CreditRequest, exposure: dict[str, Any], grade: dict[str, Any]) -> list[Receipt]:
     """Append a credit's exposure and grade; the grade gets its seq from what this grader said last.
 
     Raises:
@@ -354,7 +354,7 @@ def append(log: Log, asked: Asked, exposure: dict[str, Any], grade: dict[str, An
     raise AssertionError
 
 
-def _numbered(asked: Asked, said: GradeContent, grader: Grader) -> Grade:
+def _numbered(asked: CreditRequest, said: GradeContent, grader: Grader) -> Grade:
     newest, last = grader.last(), grader.last_of(said.exposure_session)
     if newest is not None and newest.said is not None and last is not None and last.said == said:
         return last

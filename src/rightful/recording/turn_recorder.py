@@ -233,7 +233,7 @@ class TurnRecorder:
         except RightfulError:
             lost = self._outbox.give_up(timeout_s)
             self._is_closing = False  # the end itself is made anew
-            self.dropped(sum(one.event.index != self._next for one in lost))
+            self.dropped(sum(waiting.event.index != self._next for waiting in lost))
 
     def _close(self, stop_reason: str | None) -> None:
         with self._outbox.alone():

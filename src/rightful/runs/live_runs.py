@@ -77,7 +77,7 @@ class Held:
 
     def others(self) -> list[Life]:
         """Return everybody else who was there since this one began, each once."""
-        came = [one for _, fd in self._held for one in _lives(fd)[1:]]
+        came = [run for _, fd in self._held for run in _lives(fd)[1:]]
         return list(dict.fromkeys([*self.before, *came]))
 
     def close(self) -> None:
@@ -175,4 +175,4 @@ def _lives(fd: int) -> list[Life]:
     """Return the runs that stand in a file, its own first."""
     data = os.pread(fd, _BYTES, 0)
     told = (json.loads(line) for line in data.split(b"\n")[:-1])
-    return [Life(*(one[name] for name in Life._fields)) for one in told]  # a later version may tell more
+    return [Life(*(run[name] for name in Life._fields)) for run in told]  # a later version may tell more

@@ -113,8 +113,8 @@ def commits(identity: Identity, at_us: int, repository: Repository, made: Made, 
         "repository": str(repository.common),
         "worktree": None if repository.top is None else str(repository.top),
         **facts,
-        "commits": [_commit(one) for one in made.commits],
-        "candidates": [_commit(one) for one in made.candidates],
+        "commits": [_commit(commit) for commit in made.commits],
+        "candidates": [_commit(commit) for commit in made.candidates],
         "why": made.why,
         "more": made.more,
     }
@@ -152,7 +152,9 @@ def begin(log: Log, event: Wire, *, timeout_s: float) -> int:
     for _ in range(_TRIES):
         head = log.head()
         starts = (row.event for row in log.read(session=session, types=[STARTED]))
-        if any(isinstance(one, SessionStarted) and one.run_nonce not in {None, event["run_nonce"]} for one in starts):
+        if any(
+            isinstance(start, SessionStarted) and start.run_nonce not in {None, event["run_nonce"]} for start in starts
+        ):
             raise NameTakenError(session)
         try:
             [receipt] = log.append([event], unless=query, after=head, timeout_s=timeout_s)

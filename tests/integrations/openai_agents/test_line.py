@@ -13,13 +13,13 @@ import pytest
 
 from rightful import limits
 from rightful.integrations.openai_agents import call_queue as lines
-from rightful.integrations.openai_agents.call_queue import Line, answered, settled
+from rightful.integrations.openai_agents.call_queue import CallQueue, wait_unless_cancelled, wait_until_done
 
 WAIT_S = 5
 
 
 def test_a_call_is_made_at_once_where_none_is_before_it() -> None:
-    line, here = Line(), threading.current_thread()
+    line, here = CallQueue(), threading.current_thread()
 
     assert line.now(threading.current_thread) is here
     assert line.put(threading.current_thread).result() is not here
@@ -27,7 +27,7 @@ def test_a_call_is_made_at_once_where_none_is_before_it() -> None:
 
 
 def test_no_call_is_made_at_once_while_another_is_at_work() -> None:
-    line, begun, go = Line(), threading.Event(), threading.Event()
+    line, begun, go = CallQueue(), threading.Event(), threading.Event()
 
     def work() -> str:
         begun.set()
@@ -42,7 +42,7 @@ def test_no_call_is_made_at_once_while_another_is_at_work() -> None:
 
 
 def test_calls_that_come_while_one_is_made_at_once_wait_for_it() -> None:
-    line, order = Line(), list[str]()
+    line, order = CallQueue(), list[str]()
 
     def work() -> object:
         later = line.put(lambda: order.append("later"))
@@ -58,7 +58,7 @@ def test_calls_that_come_while_one_is_made_at_once_wait_for_it() -> None:
 
 
 def test_who_is_told_of_an_outcome_finds_the_line_free() -> None:
-    line, go, told, found = Line(), threading.Event(), threading.Event(), list[str | None]()
+    line, go, told, found = CallQueue(), threading.Event(), threading.Event(), list[str | None]()
 
     def tell() -> None:
         found.append(line.now(lambda: "at once"))
@@ -72,7 +72,7 @@ def test_who_is_told_of_an_outcome_finds_the_line_free() -> None:
 
 
 def test_what_was_told_is_not_kept_while_the_next_call_is_made() -> None:
-    line, go, made = Line(), threading.Event(), list[weakref.ref[set[str]]]()
+    line, go, made = CallQueue(), threading.Event(), list[weakref.ref[set[str]]]()
 
     def work() -> set[str]:
         go.wait()
@@ -87,7 +87,7 @@ def test_what_was_told_is_not_kept_while_the_next_call_is_made() -> None:
 
 
 def test_a_call_made_at_once_that_fails_leaves_the_line_to_the_next() -> None:
-    line = Line()
+    line = CallQueue()
 
     def fails() -> None:
         raise ValueError("no")
@@ -99,7 +99,7 @@ def test_a_call_made_at_once_that_fails_leaves_the_line_to_the_next() -> None:
 
 
 def test_a_thread_that_comes_late_waits_for_a_call_that_is_made_at_once() -> None:
-    line, order = Line(), list[str]()
+    line, order = CallQueue(), list[str]()
     late = threading.Thread(target=line._work_off)
 
     def work() -> object:
@@ -118,7 +118,7 @@ def test_a_thread_that_comes_late_waits_for_a_call_that_is_made_at_once() -> Non
 
 
 def test_a_call_that_is_withdrawn_before_it_begins_is_left_out_and_one_that_has_begun_is_made() -> None:
-    line, begun, go, made = Line(), threading.Event(), threading.Event(), list[str]()
+    line, begun, go, made = CallQueue(), threading.Event(), threading.Event(), list[str]()
 
     def work() -> str:
         begun.set()
@@ -138,11 +138,11 @@ def test_a_call_that_is_withdrawn_before_it_begins_is_left_out_and_one_that_has_
 
 
 def test_a_read_that_is_cancelled_before_it_begins_is_left_out() -> None:
-    line, go, made = Line(), threading.Event(), list[str]()
+    line, go, made = CallQueue(), threading.Event(), list[str]()
 
     async def play() -> None:
         line.put(lambda: go.wait(60))
-        reading = asyncio.ensure_future(answered(line.put(lambda: made.append("read"))))
+        reading = asyncio.ensure_future(wait_unless_cancelled(line.put(lambda: made.append("read"))))
         await asyncio.sleep(0)
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -155,7 +155,7 @@ def test_a_read_that_is_cancelled_before_it_begins_is_left_out() -> None:
 
 
 def test_who_waits_for_an_outcome_gives_up_when_the_time_is_over_and_may_ask_again() -> None:
-    line, go = Line(), threading.Event()
+    line, go = CallQueue(), threading.Event()
     call = line.put(lambda: go.wait(60))
 
     with pytest.raises(TimeoutError):
@@ -169,14 +169,14 @@ def test_who_waits_for_an_outcome_gives_up_when_the_time_is_over_and_may_ask_aga
 
 
 def test_what_is_to_be_told_of_a_call_that_has_an_outcome_is_told_at_once() -> None:
-    call, told = Line().put(lambda: 1), list[int]()
+    call, told = CallQueue().put(lambda: 1), list[int]()
     call.result(60)
     call.then(lambda: told.append(call.result()))
     assert told == [1]
 
 
 def test_what_a_call_raised_is_raised_to_everyone_who_asks() -> None:
-    call = Line().put(lambda: 1 // 0)
+    call = CallQueue().put(lambda: 1 // 0)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             call.result(60)
@@ -228,10 +228,10 @@ def test_where_the_system_gives_no_more_threads_those_that_are_there_do_it(monke
 
 LEFT = """
 import atexit, threading
-from rightful.integrations.openai_agents.call_queue import Line
+from rightful.integrations.openai_agents.call_queue import CallQueue
 
 begun, go = threading.Event(), threading.Event()
-Line().put(lambda: (begun.set(), go.wait(60), print(sum(range(5_000_000)))))
+CallQueue().put(lambda: (begun.set(), go.wait(60), print(sum(range(5_000_000)))))
 begun.wait(60)
 atexit.register(go.set)
 """
@@ -243,7 +243,7 @@ def test_what_was_begun_ends_before_the_interpreter_does() -> None:
 
 
 def test_who_cannot_be_told_of_an_outcome_keeps_no_other_waiting() -> None:
-    line, go, told = Line(), threading.Event(), threading.Event()
+    line, go, told = CallQueue(), threading.Event(), threading.Event()
 
     def fails() -> None:
         raise OSError("a loop that cannot be woken")
@@ -280,7 +280,7 @@ def test_so_many_threads_are_begun_at_most_and_what_is_more_waits_for_one() -> N
 
 
 def test_who_was_cancelled_is_not_told_of_the_outcome() -> None:
-    line, begun, go, errors = Line(), threading.Event(), threading.Event(), list[dict[str, Any]]()
+    line, begun, go, errors = CallQueue(), threading.Event(), threading.Event(), list[dict[str, Any]]()
 
     def work() -> bool:
         begun.set()
@@ -290,13 +290,13 @@ def test_who_was_cancelled_is_not_told_of_the_outcome() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
         first = line.put(work)
         assert begun.wait(60)
-        reading = asyncio.ensure_future(answered(first))
+        reading = asyncio.ensure_future(wait_unless_cancelled(first))
         await asyncio.sleep(0)
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
         go.set()
-        await settled(first)
+        await wait_until_done(first)
         await asyncio.sleep(0)
 
     asyncio.run(play())
@@ -305,7 +305,7 @@ def test_who_was_cancelled_is_not_told_of_the_outcome() -> None:
 
 def test_interrupted_put_leaves_no_call_of_another_thread_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other call relies on the thread that the interrupted call did not start."""
-    line, others = Line(), list[lines.Call[str]]()
+    line, others = CallQueue(), list[lines.Call[str]]()
 
     def interrupted() -> None:
         monkeypatch.undo()

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.interrupting import each_line
 
 from rightful.integrations.openai_agents import call_queue as lines
-from rightful.integrations.openai_agents.call_queue import Line
+from rightful.integrations.openai_agents.call_queue import CallQueue
 
 WAIT_S = 10
 ERRORS = [KeyboardInterrupt, TimeoutError]
@@ -25,9 +25,9 @@ def test_interrupted_call_gets_an_outcome(
         with interruption.watching(), monkeypatch.context() as patch:
             threads = lines._Threads()
             patch.setattr(lines, "_threads", threads)
-            line, made = Line(), list[int]()
+            line, made = CallQueue(), list[int]()
 
-            def call(line: Line = line, made: list[int] = made) -> Any:
+            def call(line: CallQueue = line, made: list[int] = made) -> Any:
                 return line.put(lambda: made.append(1)).result(WAIT_S)
 
             said = interruption.run(call)

@@ -54,7 +54,7 @@ def test_what_was_just_added_is_read_within_the_event_loop(
     async def play() -> None:
         await session.get_items()
         await session.add_items([user("a")])
-        monkeypatch.setattr(session._line, "put", None)
+        monkeypatch.setattr(session._queue, "put", None)
         assert await session.get_items(1) == [user("a")]
 
     asyncio.run(play())

@@ -21,7 +21,7 @@ import rightful
 from rightful import limits
 from rightful.errors import OutcomeUnknownError, StorageError
 from rightful.integrations.openai_agents import LedgerSession
-from rightful.integrations.openai_agents.call_queue import Line
+from rightful.integrations.openai_agents.call_queue import CallQueue
 from rightful.ledger import Ledger
 from rightful.storage.recorder import LMDBRecorder
 
@@ -178,7 +178,7 @@ def test_a_session_closes_its_ledger_after_what_was_begun(tmp_path: Path, monkey
     session = LedgerSession("chat", tmp_path / "ledger")
     reached, order = threading.Event(), []
     histories = session.ledger.histories()
-    extend, close, put = histories.extend, session.ledger.close, session._line.put
+    extend, close, put = histories.extend, session.ledger.close, session._queue.put
 
     def told(what: str, real: Callable[..., Any], *args: Any) -> Any:
         done = real(*args)
@@ -194,7 +194,7 @@ def test_a_session_closes_its_ledger_after_what_was_begun(tmp_path: Path, monkey
         gate = Gate(monkeypatch, session.ledger, "extend")
         adding = asyncio.ensure_future(session.add_items([user("a")]))
         await gate.reached()
-        monkeypatch.setattr(session._line, "put", lambda work: told("asked", put, work))
+        monkeypatch.setattr(session._queue, "put", lambda work: told("asked", put, work))
         closing = asyncio.ensure_future(session.aclose())
         assert await asyncio.to_thread(reached.wait, 60)
         gate.open.set()
@@ -205,7 +205,7 @@ def test_a_session_closes_its_ledger_after_what_was_begun(tmp_path: Path, monkey
 
 
 def test_a_line_goes_on_after_a_call_that_failed() -> None:
-    line = Line()
+    line = CallQueue()
     bad, good = line.put(lambda: 1 // 0), line.put(lambda: "next")
 
     assert good.result(60) == "next"
@@ -220,9 +220,9 @@ def test_as_many_sessions_as_there_are_threads_wait_at_once_and_the_next_one_aft
         begun.release()
         return go.wait(60)
 
-    waiting = [Line().put(wait) for _ in range(limits.SESSION_THREADS)]
+    waiting = [CallQueue().put(wait) for _ in range(limits.SESSION_THREADS)]
     assert all(begun.acquire(timeout=60) for _ in waiting)
-    late = Line().put(lambda: "late")
+    late = CallQueue().put(lambda: "late")
     assert not late.is_done
     go.set()
 
@@ -330,7 +330,7 @@ def test_a_session_can_be_used_and_closed_when_the_interpreter_ends(tmp_path: Pa
 
 
 def test_a_thread_that_could_not_be_had_and_came_all_the_same_works_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    line, done, threads = Line(), [], []
+    line, done, threads = CallQueue(), [], []
 
     def start(work: Callable[[], None]) -> None:
         threads.append(threading.Thread(target=work))
@@ -377,7 +377,7 @@ from rightful.integrations.openai_agents import LedgerSession
 
 session = LedgerSession("chat", sys.argv[1])
 entered, go = threading.Event(), threading.Event()
-busy = session._line.put(lambda: (entered.set(), go.wait()))
+busy = session._queue.put(lambda: (entered.set(), go.wait()))
 entered.wait()
 if child := os.fork():
     go.set()

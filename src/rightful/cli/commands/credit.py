@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
     from rightful.projections.facts.facts import Facts
-    from rightful.recording.session_credit import Asked, Exposure, Records
+    from rightful.recording.session_credit import CreditRequest, Exposure, Records
 
 _CODES = {"invalid": terminal.INVALID, "conflict": terminal.CONFLICT}
 
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     from rightful.cli.show import show_credit
     from rightful.recording import session_credit
 
-    asked = session_credit.asked_for(args.workspace_session_id, args.exposure_session_id)
+    asked = session_credit.credit_request(args.workspace_session_id, args.exposure_session_id)
     rate = _decay_rate(args)
     publication = _publication(args)
     records = session_credit.read_records(args.session_records)
@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
     return code if published is None else max(code, published.print(args))
 
 
-def _in_ledger(ledger: Ledger, asked: Asked, folder: str) -> Asked:
+def _in_ledger(ledger: Ledger, asked: CreditRequest, folder: str) -> CreditRequest:
     """Return what was asked with the names that the ledger has for it.
 
     Args:
@@ -171,13 +171,13 @@ def _name(facts: Facts, given: str, space: str, folder: str) -> str | None:
     return fitting[0] if fitting else None
 
 
-def _note_made(asked: Asked, receipts: list[Receipt]) -> None:
+def _note_made(asked: CreditRequest, receipts: list[Receipt]) -> None:
     """Name the sessions that a credit added to the ledger; a typing error would be one."""
     if asked.made and any(receipt.outcome == "appended" for receipt in receipts):
         terminal.note_stderr(f"no session of this ledger had that id, so it now has {' and '.join(asked.made)}.")
 
 
-def _said(args: argparse.Namespace, asked: Asked, records: Records) -> GradeContent:
+def _said(args: argparse.Namespace, asked: CreditRequest, records: Records) -> GradeContent:
     """Return the grade that was given, or that the session records hold."""
     from rightful.importers.shared.grade_numbers import GradeContent
 
@@ -312,7 +312,7 @@ def _opened(args: argparse.Namespace) -> Ledger:
 
 
 def _append(
-    args: argparse.Namespace, ledger: Ledger, asked: Asked, exposure: Exposure, said: GradeContent
+    args: argparse.Namespace, ledger: Ledger, asked: CreditRequest, exposure: Exposure, said: GradeContent
 ) -> list[Receipt]:
     from rightful.log.log import now_us
     from rightful.recording import session_credit
@@ -325,7 +325,7 @@ def _append(
 
 def _answer(
     args: argparse.Namespace,
-    asked: Asked,
+    asked: CreditRequest,
     said: GradeContent,
     exposure: Exposure,
     receipts: list[Receipt],
@@ -380,7 +380,7 @@ def _bandit_file(args: argparse.Namespace) -> Path | None:
 
 
 def _document(
-    args: argparse.Namespace, asked: Asked, said: GradeContent, exposure: Exposure, receipts: list[Receipt]
+    args: argparse.Namespace, asked: CreditRequest, said: GradeContent, exposure: Exposure, receipts: list[Receipt]
 ) -> dict[str, Any]:
     return {
         "session": asked.id,

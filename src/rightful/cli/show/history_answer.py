@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rightful import content
-from rightful.histories.annotations import Beside, Rows, rows_of
+from rightful.histories.annotations import RowAnnotations, Rows, rows_of
 from rightful.histories.full_history import full_history
-from rightful.histories.history_model import FullHistory, Told
+from rightful.histories.history_model import FullHistory, HistoryEntry
 from rightful.histories.history_rows import folded
 from rightful.ledger import Ledger
 from rightful.projections.histories.chronicle import Compaction
@@ -45,10 +45,10 @@ class HistoryAnswer(NamedTuple):
     shown: list[ItemKey]
     left_out: list[ItemKey]
     whole: FullHistory
-    entries: dict[ItemKey, Told]
+    entries: dict[ItemKey, HistoryEntry]
     stands_for: dict[ItemKey, Compaction]
     rows: Rows
-    owed: Beside | None
+    owed: RowAnnotations | None
     is_past: bool
     asked: str | None = None
     joined: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class HistoryAnswer(NamedTuple):
         """Return the ids of the last items that are shown; of all if 0."""
         return self.shown[-limit:] if limit else self.shown
 
-    def metadata(self, position: int) -> Beside | None:
+    def metadata(self, position: int) -> RowAnnotations | None:
         """Return the metadata of the row at a position."""
         return self.rows.at.get(position)
 

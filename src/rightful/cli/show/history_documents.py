@@ -6,8 +6,8 @@ from typing import Any
 
 from rightful import content, times
 from rightful.cli.show.history_answer import HistoryAnswer
-from rightful.histories.annotations import Beside
-from rightful.histories.history_model import Told
+from rightful.histories.annotations import RowAnnotations
+from rightful.histories.history_model import HistoryEntry
 from rightful.projections.histories.chronicle import Compaction
 
 Document = dict[str, Any]
@@ -53,7 +53,7 @@ def _names(seen: HistoryAnswer) -> Document:
     return found | ({"begun_with": begun} if begun else {})
 
 
-def _item(seen: HistoryAnswer, entry: Told) -> Document:
+def _item(seen: HistoryAnswer, entry: HistoryEntry) -> Document:
     said, is_escaped = content.escape(entry.item)
     found: Document = {"id": list(entry.id), "position": entry.position, "item": said}
     beside = seen.metadata(entry.position)
@@ -63,11 +63,11 @@ def _item(seen: HistoryAnswer, entry: Told) -> Document:
     return found | ({"escaped": True} if is_escaped else {})
 
 
-def _fate(entry: Told) -> Document:
+def _fate(entry: HistoryEntry) -> Document:
     return {"fate": entry.fate} | ({} if entry.by is None else {"by": entry.by})
 
 
-def _beside(row: Beside, session: str) -> Document:
+def _beside(row: RowAnnotations, session: str) -> Document:
     """Return the metadata of a row; members that do not apply are absent."""
     found: Document = {"at": times.text_of(row.at_us), "producer": row.producer}
     found |= {"at_basis": "file"} if row.is_bound else {}

@@ -10,8 +10,8 @@ from rightful.cli.output.indented import print_stdout, time_text
 from rightful.cli.output.terminal import plural
 from rightful.cli.show.history_answer import HistoryAnswer
 from rightful.cli.show.show_transcript import PLACEHOLDER, continues, unreadable
-from rightful.histories.annotations import Beside
-from rightful.histories.history_model import Told
+from rightful.histories.annotations import RowAnnotations
+from rightful.histories.history_model import HistoryEntry
 from rightful.log.refine import is_placeholder
 from rightful.projections.histories.chronicle import Compaction
 from rightful.projections.histories.history_items import ItemKey
@@ -187,7 +187,7 @@ def _cut(count: int, what: str) -> None:
         print_stdout("", f"{plural(count, what)} not shown; --limit 0 shows all.")
 
 
-def _item(seen: HistoryAnswer, entry: Told, marks: list[str], *, whole: bool) -> None:
+def _item(seen: HistoryAnswer, entry: HistoryEntry, marks: list[str], *, whole: bool) -> None:
     """Print an item: its heading, and what it says."""
     said = _read(seen, entry, whole=whole)
     beside = seen.metadata(entry.position)
@@ -200,7 +200,7 @@ def _item(seen: HistoryAnswer, entry: Told, marks: list[str], *, whole: bool) ->
     print_stdout(*indented.text(said.shown, None if whole else _ALL))
 
 
-def _read(seen: HistoryAnswer, entry: Told, *, whole: bool) -> item_text.Said:
+def _read(seen: HistoryAnswer, entry: HistoryEntry, *, whole: bool) -> item_text.Said:
     beside = seen.metadata(entry.position)
     if beside is not None and beside.erased:
         return item_text.Said("item", "", ("erased",))
@@ -208,7 +208,7 @@ def _read(seen: HistoryAnswer, entry: Told, *, whole: bool) -> item_text.Said:
     return said if beside is None else said._replace(marks=(*said.marks, *_annotation_marks(entry, beside)))
 
 
-def _annotation_marks(entry: Told, beside: Beside) -> Iterator[str]:
+def _annotation_marks(entry: HistoryEntry, beside: RowAnnotations) -> Iterator[str]:
     """Yield the marks of what a transcript tells for which an item has no place."""
     if beside.is_error:
         yield "failed"
@@ -217,7 +217,7 @@ def _annotation_marks(entry: Told, beside: Beside) -> Iterator[str]:
     yield from unreadable(beside.extra)
 
 
-def _stands_for(seen: HistoryAnswer, entry: Told) -> list[str]:
+def _stands_for(seen: HistoryAnswer, entry: HistoryEntry) -> list[str]:
     """Say of what a compaction put there for how many items it stands."""
     if not entry.summary:
         return []

@@ -10,7 +10,7 @@ import msgspec
 
 from rightful import limits
 from rightful.importers.sources.text_files import Problem
-from rightful.log.classify import STANDS
+from rightful.log.classify import STORED_AT
 from rightful.log.rows import Receipt
 
 NOTE, SKIPPED = "note: ", "skipped: "
@@ -82,7 +82,7 @@ def is_stored(receipt: Receipt) -> bool:
     """Return whether a receipt is for a row that was stored now, not for an existing row."""
     if receipt.position is None or receipt.outcome == "duplicate":
         return False
-    return not (receipt.reason or "").startswith(STANDS)
+    return not (receipt.reason or "").startswith(STORED_AT)
 
 
 def _receipt(line: int | None, receipt: Receipt) -> dict[str, Any]:

@@ -208,7 +208,7 @@ class Call(Generic[T]):
         return self._result
 
 
-class Line:
+class CallQueue:
     """The calls of one session, each begun when the one before it has ended."""
 
     def __init__(self) -> None:
@@ -296,7 +296,7 @@ class Line:
         self._busy = bool(self._waiting)
 
 
-async def settled(call: Call[T]) -> T:
+async def wait_until_done(call: Call[T]) -> T:
     """Wait until it is known what a write did, however often the caller is cancelled; only then let it be cancelled.
 
     Otherwise a caller could go on as if nothing had been written while it was (openai-agents-python#1658).
@@ -312,7 +312,7 @@ async def settled(call: Call[T]) -> T:
     return call.result()
 
 
-async def answered(call: Call[T]) -> T:
+async def wait_unless_cancelled(call: Call[T]) -> T:
     """Wait for what a call only reads. If the caller is cancelled before it has begun, it is left out."""
     try:
         await _told(call)

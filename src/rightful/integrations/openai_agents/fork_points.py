@@ -32,7 +32,7 @@ def own_id(session_id: str, run_key: str | None, ordinal: int) -> str:
     return session_id.encode()[: ID_BYTES - len(end)].decode(errors="ignore") + end
 
 
-def begins(ledger: Ledger, session: str, at: int | ItemId | None) -> tuple[str, int]:
+def fork_point(ledger: Ledger, session: str, at: int | ItemId | None) -> tuple[str, int]:
     """Return the history that a branch begins with, and the position through which it takes it.
 
     Args:
@@ -64,7 +64,7 @@ def _position_of(ledger: Ledger, session: str, item: ItemId) -> int:
     raise UsageError(f"{tuple(item)!r} is not an item of {session}. Nothing was forked. Get ids from `full_history()`.")
 
 
-def stands(ledger: Ledger, session: str, of: str, through: int | None) -> bool:
+def is_forked(ledger: Ledger, session: str, of: str, through: int | None) -> bool:
     """Say whether a branch was made before, from that history (and up to that position)."""
     return any(
         isinstance(row.event, HistoryForked) and row.event.of == of and through in (None, row.event.through)

@@ -16,7 +16,12 @@ from rightful import limits
 from rightful.errors import RunDiffersError, SessionClosedError, UsageError
 from rightful.identity import is_session
 from rightful.integrations.openai_agents import fork_points, run_facts
-from rightful.integrations.openai_agents.call_queue import Line, answered, in_session_thread, settled
+from rightful.integrations.openai_agents.call_queue import (
+    CallQueue,
+    in_session_thread,
+    wait_unless_cancelled,
+    wait_until_done,
+)
 from rightful.integrations.openai_agents.compaction.compaction import Compaction
 from rightful.integrations.openai_agents.compaction.compaction_plan import (
     CompactionOptions,
@@ -112,11 +117,11 @@ class LedgerSession:
             client, checked_model(model), checked_mode(compaction_mode), checked_hook(should_trigger_compaction)
         )
         self._runs = Runs(run_key)
-        self._line = Line()
+        self._queue = CallQueue()
         self._closed = False
         self._owned = isinstance(ledger, str | os.PathLike)
         self._ledger = _opened(ledger)
-        parts = SessionParts(self._ledger, self._name, self._line, self._runs)
+        parts = SessionParts(self._ledger, self._name, self._queue, self._runs)
         self._compaction = Compaction(parts, self._options)
         self._wrapper_operations = WrapperOperations(parts)
 
@@ -145,8 +150,8 @@ class LedgerSession:
         run = self._runs.of(wrapper)
         run_facts.usage_since(run, wrapper)
         shown = count_of(limit, self.session_settings)
-        ready = self._line.now(lambda: self._read_ready(run, shown))
-        return await answered(self._line.put(lambda: self._read(run, shown))) if ready is None else ready
+        ready = self._queue.now(lambda: self._read_ready(run, shown))
+        return await wait_unless_cancelled(self._queue.put(lambda: self._read(run, shown))) if ready is None else ready
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
@@ -171,19 +176,19 @@ class LedgerSession:
         exchange = run.exchange
         if self._compaction.is_automatic():
             exchange = self._compaction.last_exchange(run, wrapper, ignore_ids=self._ignores_ids())
-        await settled(self._line.put(lambda: self._append(run, put, batch, exchange)))
+        await wait_until_done(self._queue.put(lambda: self._append(run, put, batch, exchange)))
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
         """Take the last item back and return it; None where there is none. It stays in the full history."""
         self._check_open()
         run = self._runs.of(wrapper)
-        return await settled(self._line.put(lambda: self._pop(run)))
+        return await wait_until_done(self._queue.put(lambda: self._pop(run)))
 
     async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
         """Take everything out of what the model sees; it stays in the full history."""
         self._check_open()
         run = self._runs.of(wrapper)
-        await settled(self._line.put(lambda: self._clear(run)))
+        await wait_until_done(self._queue.put(lambda: self._clear(run)))
 
     # -- beyond the protocol ---------------------------------------------------------------
 
@@ -194,7 +199,7 @@ class LedgerSession:
             at: The position through which it is told; all of the ledger if None.
         """
         self._check_open()
-        return await answered(self._line.put(lambda: self._ledger.full_history(self._name, at=at)))
+        return await wait_unless_cancelled(self._queue.put(lambda: self._ledger.full_history(self._name, at=at)))
 
     async def events(self) -> list[Recorded]:
         """Return the events of the session as they were recorded, each with its position and time.
@@ -202,7 +207,7 @@ class LedgerSession:
         A batch has what is known of it: run, ordinal, agent, response id, usage. A branch has its own events only.
         """
         self._check_open()
-        return await answered(self._line.put(lambda: list(self._ledger.read(session=self._name))))
+        return await wait_unless_cancelled(self._queue.put(lambda: list(self._ledger.read(session=self._name))))
 
     async def fork(self, at: int | ItemId | None = None, session_id: str | None = None) -> LedgerSession:
         """Branch off: return a session that begins with what this one shows, or showed. Nothing is copied.
@@ -220,7 +225,7 @@ class LedgerSession:
         """
         self._check_open()
         run = self._runs.of(None)
-        return await settled(self._line.put(lambda: self._fork(run, at, session_id)))
+        return await wait_until_done(self._queue.put(lambda: self._fork(run, at, session_id)))
 
     # -- compaction ------------------------------------------------------------------------
 
@@ -328,7 +333,7 @@ class LedgerSession:
         return self._noted(run, self._ledger.history(self._name, limit, without=run.without()))
 
     def _read_ready(self, run: Run, limit: int | None) -> list[Any] | None:
-        read = self._ledger.histories().ready(self._name, limit, without=run.without(), go_on=True)
+        read = self._ledger.histories().ready(self._name, limit, without=run.without(), fold_recent=True)
         return None if read is None else self._noted(run, read)
 
     def _noted(self, run: Run, read: History) -> list[Any]:
@@ -374,9 +379,9 @@ class LedgerSession:
         self._check_same(calls, "fork")
         into = fork_points.own_id(self.session_id, self.run_key, calls.next) if session_id is None else session_id
         name = name_of(into)
-        of, through = fork_points.begins(self._ledger, self._name, at)
+        of, through = fork_points.fork_point(self._ledger, self._name, at)
         branch = self._like(into)  # first: a class that cannot be made like this one leaves no branch behind
-        if not (calls.given and fork_points.stands(self._ledger, name, of, None if at is None else through)):
+        if not (calls.given and fork_points.is_forked(self._ledger, name, of, None if at is None else through)):
             try:
                 self._ledger.histories().fork(of, name, at=through, inline=in_session_thread())
             except BaseException:
@@ -412,7 +417,7 @@ class LedgerSession:
         if self._closed:
             return
         self._closed = True
-        self._line.put(lambda: None).result()
+        self._queue.put(lambda: None).result()
         if self._owned:
             self._ledger.close()
 
@@ -458,7 +463,7 @@ def name_of(session_id: object) -> str:
 
 
 def _key(run_key: object) -> str | None:
-    key = run_facts.word(run_key)
+    key = run_facts.valid_word(run_key)
     if key is None and run_key is not None:
         raise UsageError(
             f"{_shown(run_key)} is not a valid run key. Nothing was done. Pass a string of 1 to "

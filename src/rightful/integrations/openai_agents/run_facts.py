@@ -31,14 +31,14 @@ def speaker(items: list[Any]) -> str | None:
     return str.__str__(name) if isinstance(name, str) else None
 
 
-def word(told: object) -> str | None:
+def valid_word(usage_counts: object) -> str | None:
     """Return a word that the SDK tells, a response id, as an event holds it; None if it is none.
 
     A model of one's own may tell anything, or nothing in the form of an empty text; the run does not end for that.
     """
-    if not isinstance(told, str) or not 0 < len(told) <= limits.WORD_CHARS or not is_utf8(told):
+    if not isinstance(usage_counts, str) or not 0 < len(usage_counts) <= limits.WORD_CHARS or not is_utf8(usage_counts):
         return None
-    return str.__str__(told)
+    return str.__str__(usage_counts)
 
 
 def usage_since(run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, Any] | None:
@@ -64,6 +64,6 @@ def counted(usage: Any) -> dict[str, int]:  # noqa: ANN401 - the SDK's own class
     return counts
 
 
-def told(usage: Any) -> dict[str, int] | None:  # noqa: ANN401 - as above
+def usage_counts(usage: Any) -> dict[str, int] | None:  # noqa: ANN401 - as above
     """Return a usage as a batch or a compaction tells it; None if it is nothing."""
     return {name: count for name, count in counted(usage).items() if count} or None

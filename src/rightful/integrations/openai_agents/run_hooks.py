@@ -52,7 +52,7 @@ class RecordingHooks(RunHooks[Any]):
         if asked is not None:
             run.exchange = Exchange(
                 seen=tuple(mark(item) for item in [*asked, *response.to_input_items()]),
-                response_id=run_facts.word(response.response_id),
+                response_id=run_facts.valid_word(response.response_id),
                 agent=str.__str__(agent.name),
             )
         if self.inner is not None:

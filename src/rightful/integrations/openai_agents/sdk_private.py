@@ -40,8 +40,8 @@ def exchange_of(noted: object, *, ignore_ids: bool = False) -> Exchange | None:
     """
     digest = _piece("run_internal.items", "digest_input_item")
     match noted:
-        case (tuple(digests), _) if digest is not None and digests and all(isinstance(one, str) for one in digests):
-            return Exchange(tuple(Mark(one, one) for one in digests), marker=_marker(digest, ignore_ids))
+        case (tuple(digests), _) if digest is not None and digests and all(isinstance(value, str) for value in digests):
+            return Exchange(tuple(Mark(value, value) for value in digests), marker=_marker(digest, ignore_ids))
         case _:
             return None
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from rightful import Ledger
-    from rightful.integrations.openai_agents.call_queue import Line
+    from rightful.integrations.openai_agents.call_queue import CallQueue
     from rightful.integrations.openai_agents.session_runs import Runs
 
 
@@ -22,5 +22,5 @@ class SessionParts(NamedTuple):
 
     ledger: Ledger
     name: str
-    queue: Line
+    queue: CallQueue
     runs: Runs

@@ -66,12 +66,12 @@ class Marks:
         """Return the mark of each item of a view."""
         with self._lock:
             made = self._by.setdefault(marker, {})
-            for one, item in zip(ids, items, strict=True):
-                if one not in made:
-                    made[one] = marker(item)
+            for item_id, item in zip(ids, items, strict=True):
+                if item_id not in made:
+                    made[item_id] = marker(item)
             if len(made) > max(_MARKS, 2 * len(ids)):
-                made = self._by[marker] = {one: made[one] for one in ids}
-            return [made[one] for one in ids]
+                made = self._by[marker] = {item_id: made[item_id] for item_id in ids}
+            return [made[item_id] for item_id in ids]
 
 
 class Run:
@@ -121,7 +121,7 @@ class Run:
             return
         before = 0 if self.token is None else len(self.token.wrote)
         self.token = token
-        self.knows((one.id, at) for one in token.wrote[before:] for at in range(one.count))
+        self.knows((wrote.id, at) for wrote in token.wrote[before:] for at in range(wrote.count))
 
     def without(self) -> Without | None:
         """Return what the run's view omits: what an earlier attempt did after this point; None if nothing."""

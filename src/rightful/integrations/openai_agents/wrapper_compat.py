@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from rightful.errors import StaleTokenError, UsageError
-from rightful.integrations.openai_agents.call_queue import answered, in_session_thread, settled
+from rightful.integrations.openai_agents.call_queue import in_session_thread, wait_unless_cancelled, wait_until_done
 from rightful.integrations.openai_agents.json_items import as_json, count_of
 
 if TYPE_CHECKING:
@@ -92,13 +92,13 @@ class WrapperOperations:
             prune_prefix: Returns whether an item at the very beginning has expired; those leave the view as well.
         """
         assert _SNAPSHOT is not None
-        read = await answered(self._queue.put(lambda: self._view(count_of(limit + 1, None))))
+        read = await wait_unless_cancelled(self._queue.put(lambda: self._view(count_of(limit + 1, None))))
         first = max(len(read.ids) - limit, 0)
         ids = read.ids[first:]
 
         async def replace_suffix(start: int, output: list[Any]) -> bool:
             expected, put = ids[start:], as_json(output)
-            return bool(expected) and await settled(
+            return bool(expected) and await wait_until_done(
                 self._queue.put(lambda: self._replace_end(expected, put, prune_prefix))
             )
 
@@ -111,7 +111,7 @@ class WrapperOperations:
             limit: The limit that the wrapper asks for.
             shown: How many of the last items that makes, with the session's own limit; None for all.
         """
-        read = await answered(self._queue.put(lambda: self._view(shown)))
+        read = await wait_unless_cancelled(self._queue.put(lambda: self._view(shown)))
         _READ.set((id(self), read.token))
         return read.items, limit is not None and len(read.items) < limit
 
@@ -123,7 +123,7 @@ class WrapperOperations:
         """
         put, read = as_json(items), _READ.get()
         token = read[1] if read is not None and read[0] == id(self) else None
-        await settled(self._queue.put(lambda: self._replace_read(token, put)))
+        await wait_until_done(self._queue.put(lambda: self._replace_read(token, put)))
 
     # -- in the queue ----------------------------------------------------------------------
 

@@ -17,12 +17,12 @@ from msgspec import structs
 
 from rightful.errors import CompactionRefusedError, StaleTokenError, StorageError, UsageError
 from rightful.integrations.openai_agents import run_facts, sdk_private
-from rightful.integrations.openai_agents.call_queue import answered, in_session_thread, settled
+from rightful.integrations.openai_agents.call_queue import in_session_thread, wait_unless_cancelled, wait_until_done
 from rightful.integrations.openai_agents.compaction import deferred, provider
 from rightful.integrations.openai_agents.compaction.compaction_plan import (
-    Asked,
     CompactionOptions,
-    Look,
+    CompactionRequest,
+    HistoryState,
     Plan,
     checked_mode,
     is_encrypted,
@@ -82,18 +82,18 @@ class Compaction:
         by_hand = wrapper is None or (asked.force and run.token is None)
         if not (by_hand or asked.force or self.is_automatic()):
             return
-        if run.calls.given and await answered(self._queue.put(lambda: self._is_repeated(run))):
+        if run.calls.given and await wait_unless_cancelled(self._queue.put(lambda: self._is_repeated(run))):
             return
         mode = self._mode(asked, by_hand=by_hand)
-        window = await answered(self._queue.put(lambda: self._window(run, limit)))
+        window = await wait_unless_cancelled(self._queue.put(lambda: self._window(run, limit)))
         forced, shown = asked.force or window.owed is not None, window.items
         if not (forced or is_encrypted(shown) or self._due(asked, mode, shown)):
             return
-        look = await answered(self._queue.put(lambda: self._look(run, limit)))
+        look = await wait_unless_cancelled(self._queue.put(lambda: self._look(run, limit)))
         if is_encrypted(look.view.items):
             self._refuse_encrypted(by_hand=by_hand)
             return
-        if await self._rests(look, asked):
+        if await self._is_paused(look, asked):
             return
         if by_hand:
             plan = await asyncio.to_thread(self._plan_by_hand, look, asked, mode)
@@ -112,9 +112,9 @@ class Compaction:
         """Return whether the session compacts without being asked by hand."""
         return self._options.client is not None or self._options.hook is not None
 
-    def _asked(self, args: OpenAIResponsesCompactionArgs | None) -> Asked:
+    def _asked(self, args: OpenAIResponsesCompactionArgs | None) -> CompactionRequest:
         said: dict[str, Any] = {**(args or {})}
-        response_id, store = run_facts.word(said.get("response_id")), said.get("store")
+        response_id, store = run_facts.valid_word(said.get("response_id")), said.get("store")
         if response_id is not None and store is False:
             self._unstored = response_id
         elif store and response_id == self._unstored:
@@ -124,15 +124,15 @@ class Compaction:
             raise CompactionRefusedError(
                 self._name, "mode `previous_response_id` needs a response id, but no response id was given"
             )
-        return Asked(response_id, mode, bool(said.get("force")), store)
+        return CompactionRequest(response_id, mode, bool(said.get("force")), store)
 
-    def _mode(self, asked: Asked, *, by_hand: bool) -> str:
+    def _mode(self, asked: CompactionRequest, *, by_hand: bool) -> str:
         if asked.mode != "auto":
             return asked.mode
         unstored = asked.store is False or (asked.store is None and asked.response_id == self._unstored)
         return "input" if by_hand or asked.response_id is None or unstored else "previous_response_id"
 
-    def _due(self, asked: Asked, mode: str, items: list[Any]) -> bool:
+    def _due(self, asked: CompactionRequest, mode: str, items: list[Any]) -> bool:
         shown = [sendable(item) for item in items]
         context = {
             "response_id": asked.response_id,
@@ -168,7 +168,7 @@ class Compaction:
         """Return what the hook is shown; no more of the history is read before something is due."""
         return self._ledger.history(self._name, limit, without=run.without())
 
-    def _look(self, run: Run, limit: int | None, *, near: bool = False) -> Look:
+    def _look(self, run: Run, limit: int | None, *, near: bool = False) -> HistoryState:
         """Look at all of the history; or near its end, at as many items as the run knows and the one before them."""
         shown = len(run.known or ()) + 1 if near else None
         view = self._ledger.history(self._name, shown, without=run.without())
@@ -178,7 +178,7 @@ class Compaction:
         count = len(view.items)
         window = range(0 if limit is None else max(0, count - limit), count)
         changes = self._ledger.read(session=self._name, types=_OUTDATES, after=since)
-        return Look(view, window, known, next(iter(changes), None) is not None)
+        return HistoryState(view, window, known, next(iter(changes), None) is not None)
 
     # -- what is proven --------------------------------------------------------------------
 
@@ -191,13 +191,13 @@ class Compaction:
             run.noted = (noted, sdk_private.exchange_of(noted, ignore_ids=ignore_ids))
         return run.noted[1]
 
-    def _prove(self, look: Look, run: Run, exchange: Exchange, coming: Sequence[Mark | None] = ()) -> Proof:
+    def _prove(self, look: HistoryState, run: Run, exchange: Exchange, coming: Sequence[Mark | None] = ()) -> Proof:
         view = look.view
         return prove(view.items, look.known, exchange, run.marks.of(view.ids, view.items, exchange.marker), coming)
 
     def describe_batch(self, run: Run, items: list[Any], batch: Batch, exchange: Exchange | None) -> Batch:
         """Return a batch's description, with the facts of the response that its items came with."""
-        if exchange is None or all(isinstance(one, dict) and one.get("role") == "user" for one in items):
+        if exchange is None or all(isinstance(item, dict) and item.get("role") == "user" for item in items):
             return batch
         coming = [exchange.marker(item) for item in items]
         look = self._look(run, None, near=True)
@@ -212,7 +212,9 @@ class Compaction:
             covered=ranges(look.view.ids, proof.covered),
         )
 
-    async def _plan(self, look: Look, asked: Asked, mode: str, run: Run, exchange: Exchange | None) -> Plan | None:
+    async def _plan(
+        self, look: HistoryState, asked: CompactionRequest, mode: str, run: Run, exchange: Exchange | None
+    ) -> Plan | None:
         if look.stale:
             _log.warning("%s was changed after this run read it. This run does not compact it.", self._name)
             return None
@@ -223,10 +225,10 @@ class Compaction:
             self._warn_once("nothing is proven about the model's input; pass the session's hooks() to the run")
             return None
         if not proof.covered:
-            await self._owe(run, asked, "a call has no output yet, or an approval no answer")
+            await self._record_owed(run, asked, "a call has no output yet, or an approval no answer")
             return None
-        told = exchange.response_id in (None, asked.response_id)
-        if mode == "previous_response_id" and not (proof.entire and told):
+        usage_counts = exchange.response_id in (None, asked.response_id)
+        if mode == "previous_response_id" and not (proof.entire and usage_counts):
             if asked.mode == mode:
                 self._warn_once(
                     "the response used items outside the history, so a compaction of it would cover too much"
@@ -235,7 +237,7 @@ class Compaction:
             mode = "input"
         return plan_of(look, proof, mode)
 
-    def _plan_by_hand(self, look: Look, asked: Asked, mode: str) -> Plan | None:
+    def _plan_by_hand(self, look: HistoryState, asked: CompactionRequest, mode: str) -> Plan | None:
         items = look.view.items
         if mode == "previous_response_id":
             covered = whole(items, seen_by(self._ledger, self._name, look.view, asked.response_id))
@@ -251,7 +253,7 @@ class Compaction:
     # -- what is done ----------------------------------------------------------------------
 
     async def _carry_out(
-        self, plan: Plan, look: Look, asked: Asked, run: Run, wrapper: RunContextWrapper[Any] | None
+        self, plan: Plan, look: HistoryState, asked: CompactionRequest, run: Run, wrapper: RunContextWrapper[Any] | None
     ) -> None:
         client = self._client_for(wrapper)
         if client is None:
@@ -262,13 +264,13 @@ class Compaction:
             usage = self._counted(answer, run, wrapper)
             items = provider.replayed(getattr(answer, "output", None) or [])
             if items:
-                await settled(self._queue.put(lambda: self._write(plan, look, items, usage, response_id, run)))
+                await wait_until_done(self._queue.put(lambda: self._write(plan, look, items, usage, response_id, run)))
         except StaleTokenError as error:
             _log.warning("The compaction of %s finished too late: %s", self._name, error)
         except StorageError:
             raise  # nothing can be owed where nothing can be written
         except Exception as error:
-            await self._owe(run, asked, f"{deferred.FAILED}: {type(error).__name__}")
+            await self._record_owed(run, asked, f"{deferred.FAILED}: {type(error).__name__}")
             if not isinstance(error, UsageError):
                 raise
             _log.warning("The compaction of %s was not written: %s", self._name, error)  # an output came meanwhile
@@ -276,19 +278,19 @@ class Compaction:
             if items:
                 sdk_private.tell_completed(wrapper)
             else:
-                await self._owe(run, asked, f"{deferred.FAILED}: its answer was empty")
+                await self._record_owed(run, asked, f"{deferred.FAILED}: its answer was empty")
                 self._warn_once("the provider returned no items, so nothing was written")
 
     def _counted(self, answer: Any, run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, int] | None:  # noqa: ANN401 - the provider's own class
         """Add what a compaction used to its run, once, whatever becomes of it; return it as an event tells it."""
-        told = getattr(answer, "usage", None)
-        if told is None:
+        usage_counts = getattr(answer, "usage", None)
+        if usage_counts is None:
             return None
-        used = sdk_private.usage_of(told)
+        used = sdk_private.usage_of(usage_counts)
         if wrapper is not None:
             wrapper.usage.add(used)
             run_facts.usage_since(run, wrapper)
-        return run_facts.told(used)
+        return run_facts.usage_counts(used)
 
     def _client_for(self, wrapper: RunContextWrapper[Any] | None) -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
         """Return the client; in a run None if none was given and none can be made: a run does not end for that.
@@ -311,7 +313,7 @@ class Compaction:
     def _write(
         self,
         plan: Plan,
-        look: Look,
+        look: HistoryState,
         items: list[Any],
         usage: dict[str, int] | None,
         response_id: str | None,
@@ -338,20 +340,20 @@ class Compaction:
 
     # -- what is owed ----------------------------------------------------------------------
 
-    async def _owe(self, run: Run, asked: Asked, reason: str) -> None:
-        await settled(self._queue.put(lambda: self._owe_now(run, asked, reason)))
+    async def _record_owed(self, run: Run, asked: CompactionRequest, reason: str) -> None:
+        await wait_until_done(self._queue.put(lambda: self._record_owed_now(run, asked, reason)))
 
-    def _owe_now(self, run: Run, asked: Asked, reason: str) -> None:
-        deferred.owe(self._ledger, self._name, asked, run.calls.run, reason, inline=in_session_thread())
+    def _record_owed_now(self, run: Run, asked: CompactionRequest, reason: str) -> None:
+        deferred.record_owed(self._ledger, self._name, asked, run.calls.run, reason, inline=in_session_thread())
 
-    async def _rests(self, look: Look, asked: Asked) -> bool:
+    async def _is_paused(self, look: HistoryState, asked: CompactionRequest) -> bool:
         """Return whether what is owed has failed too often to be tried with this call."""
         if asked.force or look.view.owed is None:
             return False
-        rests = await answered(self._queue.put(lambda: deferred.rests(self._ledger, self._name)))
-        if rests:
+        is_paused = await wait_unless_cancelled(self._queue.put(lambda: deferred.is_paused(self._ledger, self._name)))
+        if is_paused:
             self._warn_once("the provider failed repeatedly; the next attempt is after ten more items")
-        return rests
+        return is_paused
 
     async def defer(
         self, response_id: str, *, store: bool | None, wrapper: RunContextWrapper[Any] | None, limit: int | None
@@ -362,11 +364,11 @@ class Compaction:
             args["store"] = store
         asked = self._asked(args)
         run = self._runs.of(wrapper)
-        window = await answered(self._queue.put(lambda: self._window(run, limit)))
+        window = await wait_unless_cancelled(self._queue.put(lambda: self._window(run, limit)))
         if window.owed is not None or is_encrypted(window.items):
             return
         if self._due(asked, self._mode(asked, by_hand=False), window.items):
-            await self._owe(run, asked, "tool outputs came after the response")
+            await self._record_owed(run, asked, "tool outputs came after the response")
 
     def _refuse_encrypted(self, *, by_hand: bool) -> None:
         why = "its items are encrypted, so a provider cannot read them"

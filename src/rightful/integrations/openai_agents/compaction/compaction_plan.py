@@ -36,7 +36,7 @@ class CompactionOptions(NamedTuple):
     hook: Hook | None
 
 
-class Asked(NamedTuple):
+class CompactionRequest(NamedTuple):
     """What a call asks for."""
 
     response_id: str | None
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
     store: bool | None
 
 
-class Look(NamedTuple):
+class HistoryState(NamedTuple):
     """A history as a compaction finds it.
 
     Attributes:
@@ -75,7 +75,7 @@ class Plan(NamedTuple):
     mode: str
 
 
-def plan_of(look: Look, proof: Proof, mode: str) -> Plan:
+def plan_of(look: HistoryState, proof: Proof, mode: str) -> Plan:
     """Return what is to be compacted by a proof; reasoning is sent with its id only if the model was sent it so."""
     items = [sendable(look.view.items[at]) for at in proof.covered]
     sent = [without_id(one) if at in proof.bare else one for at, one in zip(proof.covered, items, strict=True)]
@@ -108,13 +108,13 @@ def seen_by(ledger: Ledger, session: str, view: History, response_id: str | None
             why = f"the history was popped, cleared or corrected after response {response_id} read it"
             raise CompactionRefusedError(session, why)
         entries = ledger.full_history(session, at=recorded.position).entries
-        then = {at[one.id] for one in entries if one.fate == "shown" and one.id in at}
+        then = {at[entry.id] for entry in entries if entry.fate == "shown" and entry.id in at}
         for covered in said.read.covered:
             first, last = (covered, covered) if isinstance(covered, tuple) else (covered.first, covered.last)
             if first in at and last in at:
                 found.update(then.intersection(range(at[first], at[last] + 1)))
         own = [(recorded.id, place) for place, item in enumerate(said.items) if not is_output(item)]
-        found.update(at[one] for one in own if one in at)
+        found.update(at[item_id] for item_id in own if item_id in at)
     return found
 
 

@@ -15,7 +15,7 @@ from rightful.log.log import now_us
 
 if TYPE_CHECKING:
     from rightful import Ledger
-    from rightful.integrations.openai_agents.compaction.compaction_plan import Asked
+    from rightful.integrations.openai_agents.compaction.compaction_plan import CompactionRequest
 
 PRODUCER = "openai-agents"
 """Who says that a compaction is owed."""
@@ -27,8 +27,10 @@ _RETRIES = 2
 """After so many failures the provider is not asked again with each turn."""
 
 
-def owe(ledger: Ledger, session: str, asked: Asked, run: str, reason: str, *, inline: bool = False) -> None:
-    """Write down that a compaction is owed; what is owed already, again only if it failed by itself."""
+def record_owed(
+    ledger: Ledger, session: str, asked: CompactionRequest, run: str, reason: str, *, inline: bool = False
+) -> None:
+    """Record that a compaction is owed. If one is owed already, record it again only after an automatic failure."""
     failed = reason.startswith(FAILED) and not asked.force
     if not failed and ledger.history(session, 0).owed is not None:
         return
@@ -53,7 +55,7 @@ def owe(ledger: Ledger, session: str, asked: Asked, run: str, reason: str, *, in
     ledger.log.append([event], inline=inline)
 
 
-def rests(ledger: Ledger, session: str) -> bool:
+def is_paused(ledger: Ledger, session: str) -> bool:
     """Return whether what is owed is left alone for now: the provider has failed it again, and little came since.
 
     Else a compaction that can never be made, of a history too large for its model or by a wrong name, would be

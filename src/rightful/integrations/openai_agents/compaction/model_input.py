@@ -231,9 +231,9 @@ def _as_it_is(one: Mark | None, seen: Mark | None) -> bool:
 
 def _alone(marks: Sequence[Mark | None], seen: Sequence[Mark | None]) -> Iterator[int]:
     there: dict[str, int] = {}
-    for one in seen:
-        if one is not None:
-            there[one.bare] = there.get(one.bare, 0) + 1
+    for seen_mark in seen:
+        if seen_mark is not None:
+            there[seen_mark.bare] = there.get(seen_mark.bare, 0) + 1
     here: dict[str, list[int]] = {}
     for at, one in enumerate(marks):
         if one is not None:
@@ -284,8 +284,8 @@ def _belongs(item: Any) -> Iterator[tuple[tuple[str, str], int]]:  # noqa: ANN40
     if item.get("role") == "tool":  # the shape of chat completions, which a caller may have added
         yield ("chat", str(item.get("tool_call_id"))), 1
     made = item.get("tool_calls")
-    for one in made if isinstance(made, list) else ():
-        yield ("chat", str(one.get("id") if isinstance(one, dict) else None)), 0
+    for tool_call in made if isinstance(made, list) else ():
+        yield ("chat", str(tool_call.get("id") if isinstance(tool_call, dict) else None)), 0
     asks = item.get("provider_data") if kind == "hosted_tool_call" else item
     if isinstance(asks, dict) and asks.get("type") == "mcp_approval_request":
         yield ("mcp_approval_request", str(asks.get("id") or call or item.get("id"))), 0

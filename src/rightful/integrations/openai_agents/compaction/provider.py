@@ -61,10 +61,10 @@ def replayed(output: Any) -> list[Any]:  # noqa: ANN401 - a list, if the provide
     """
     if not isinstance(output, list | tuple):
         raise _no_items(output)
-    items = [_user(one) for one in map(_plain, output)]
-    if any(isinstance(one, dict) and one.get("type") == "reasoning" for one in items):
+    items = [_user(item) for item in map(_plain, output)]
+    if any(isinstance(item, dict) and item.get("type") == "reasoning" for item in items):
         return items
-    return [without_id(one) if isinstance(one, dict) and one.get("role") == "assistant" else one for one in items]
+    return [without_id(item) if isinstance(item, dict) and item.get("role") == "assistant" else item for item in items]
 
 
 def _plain(one: Any) -> dict[str, Any]:  # noqa: ANN401 - a model of pydantic's, or JSON
@@ -86,7 +86,7 @@ def _user(item: Any) -> Any:  # noqa: ANN401 - content
     if not isinstance(item, dict) or (item.get("type"), item.get("role")) != ("message", "user"):
         return item
     parts = item.get("content")
-    return {**item, "content": [_part(one) for one in parts]} if isinstance(parts, list) else item
+    return {**item, "content": [_part(part) for part in parts]} if isinstance(parts, list) else item
 
 
 _POINTERS = {"input_image": ("image_url", "file_id"), "input_file": ("file_data", "file_url", "file_id")}
