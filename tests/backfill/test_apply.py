@@ -48,7 +48,7 @@ def path(tmp_path: Path) -> Path:
     return ledger_with(tmp_path)
 
 
-def test_the_file_is_what_the_plan_said_and_then_what_it_was_and_the_ledger_says_so(path: Path, target: Path) -> None:
+def test_apply_and_rollback_are_in_the_file_and_in_the_ledger(path: Path, target: Path) -> None:
     plan, data = plan_of(path, target), bytes_of(path, target)
 
     done = applied(path, plan)
@@ -274,7 +274,7 @@ def test_what_already_stands_there_is_published_once_and_not_written(path: Path,
     assert len(rows(path, "posterior.published")) == 1
 
 
-def test_a_posterior_that_equals_the_file_is_published_without_a_write_and_its_balance_stays(tmp_path: Path) -> None:
+def test_unchanged_file_is_published_without_a_write(tmp_path: Path) -> None:
     target = written(tmp_path / "b.json", FILE)
     path = ledger_with(tmp_path, [])
 

@@ -31,7 +31,7 @@ def of_pm(path: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("before", [None, b"older", b""])
-def test_a_rollback_gives_the_tools_backup_back_as_it_was_before_each_publication(
+def test_rollback_restores_the_backup_from_before_each_publication(
     path: Path, of_pm: Path, before: bytes | None
 ) -> None:
     bak = of_pm.with_name("bandit-state.json.bak")
@@ -50,7 +50,7 @@ def test_a_rollback_gives_the_tools_backup_back_as_it_was_before_each_publicatio
     assert (of_pm.read_bytes(), bak.read_bytes() if bak.exists() else None) == (text(PM), before)
 
 
-def test_the_backup_of_before_is_given_back_though_the_apply_had_to_be_repeated(
+def test_rollback_restores_the_backup_after_a_repeated_apply(
     path: Path, of_pm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first call wrote `.bak` already, so the second one finds what the first one left."""
@@ -72,9 +72,7 @@ def test_the_backup_of_before_is_given_back_though_the_apply_had_to_be_repeated(
     assert (of_pm.read_bytes(), bak.read_bytes()) == (text(PM), b"older")
 
 
-def test_a_rollback_that_stops_before_the_backup_is_given_back_gives_it_back_when_it_is_repeated(
-    path: Path, of_pm: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_rollback_restores_the_backup(path: Path, of_pm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bak = of_pm.with_name("bandit-state.json.bak")
     bak.write_bytes(b"older")
     applied(path, plan_of(path, of_pm, "pm-dispatch"))

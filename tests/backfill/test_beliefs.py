@@ -82,7 +82,7 @@ def test_the_digest_holds_balances_and_the_statistics_of_sequential_sums(tmp_pat
     assert bare.digest == same.digest  # these rewards are sums of powers of two
 
 
-def test_what_the_tool_did_since_is_dropped_and_the_time_at_which_it_did_it_stays(tmp_path: Path) -> None:
+def test_dropped_updates_of_the_tool_keep_their_time(tmp_path: Path) -> None:
     """A file never gets older: of two states of it that are opened, the one with the later time counts."""
     path, target = ledger_with(tmp_path, []), written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
     applied(path, plan_of(path, target))

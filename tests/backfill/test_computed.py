@@ -54,7 +54,7 @@ def told(path: Path, *events: Any) -> None:
 
 
 @pytest.mark.parametrize("how", ["moved", "copied"])
-def test_what_was_published_to_another_file_is_refused_and_nothing_of_it_is_lost(tmp_path: Path, how: str) -> None:
+def test_bytes_published_to_another_file_are_refused(tmp_path: Path, how: str) -> None:
     """The balance that is in it belongs to the other file."""
     path, target = published(tmp_path)
     before, other = target.read_bytes(), tmp_path / "ws2" / "b.json"
@@ -120,9 +120,7 @@ def test_the_same_bytes_in_two_targets_are_ours_in_both(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("as_of", [2, 4, 5, 6])
-def test_a_plan_of_an_earlier_position_gives_our_own_numbers_less_what_came_after_it(
-    tmp_path: Path, as_of: int
-) -> None:
+def test_plan_at_an_earlier_position_omits_later_credits(tmp_path: Path, as_of: int) -> None:
     """What stands there is ours whenever it was published, and the balance that is in it counts."""
     path, target = published(tmp_path)  # the balance stands at 5, what was published at 6
     told(path, *NEXT)

@@ -73,7 +73,7 @@ def path(tmp_path: Path) -> Path:
         ({"unchanged": 7}, "unchanged"),
     ],
 )
-def test_an_edited_plan_is_refused_and_the_first_field_that_differs_is_named(
+def test_edited_plan_is_refused_with_its_first_differing_field(
     tmp_path: Path, target: Path, edit: dict[str, Any], named: str
 ) -> None:
     path = ledger_with(tmp_path)
@@ -111,9 +111,7 @@ def test_a_plan_that_nobody_could_have_asked_for_is_refused(path: Path, target: 
         {"as_of": "2999-01-01T00:00:00Z"},
     ],
 )
-def test_a_plan_that_came_from_its_document_is_applied_also_when_the_ledger_has_gone_on(
-    path: Path, target: Path, asked: dict[str, Any]
-) -> None:
+def test_plan_from_its_document_applies_after_further_appends(path: Path, target: Path, asked: dict[str, Any]) -> None:
     """Later rows are not in it, a balance of another file among them."""
     plan = plan_from(plan_of(path, target, **asked).document(), "p")
     with rightful.open(path) as ledger:
@@ -148,7 +146,7 @@ def test_a_plan_of_another_program_version_says_so_and_what_to_do(path: Path, ta
 
 @pytest.mark.parametrize("old", ["counted", "rebuilt", "kept"])
 @pytest.mark.parametrize("imported", [False, True])
-def test_a_plan_that_was_published_and_not_written_is_still_what_it_comes_out_as(
+def test_published_plan_without_its_write_still_recomputes(
     path: Path, target: Path, old: str, imported: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own opening and what it retires stand in the ledger by then."""

@@ -73,13 +73,11 @@ def test_a_rebuild_under_which_every_arm_of_the_file_goes_is_refused(tmp_path: P
         (GIT, GIT, False),
     ],
 )
-def test_two_names_are_one_lesson_if_the_path_below_the_folder_of_lessons_is_the_same(
-    one: str, other: str, same: bool
-) -> None:
+def test_equal_paths_below_the_lessons_folder_are_one_lesson(one: str, other: str, same: bool) -> None:
     assert same_lesson(one, other) is same_lesson(other, one) is same
 
 
-def test_an_arm_that_goes_and_comes_under_another_name_is_noted_with_the_way_out(tmp_path: Path) -> None:
+def test_renamed_arm_is_noted_with_the_fix(tmp_path: Path) -> None:
     path = ledger_with(tmp_path)
     target = written(tmp_path / "b.json", {"arms": {"git.md": {"alpha": 3.0, "beta": 2.0}}, "last_updated": ""})
 

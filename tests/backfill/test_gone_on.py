@@ -47,7 +47,7 @@ def updated(tmp_path: Path) -> tuple[Path, Path, dict[str, tuple[float, float]]]
     return path, target, before
 
 
-def test_updates_that_an_import_opened_are_dropped_all_the_same_and_stay_dropped(tmp_path: Path) -> None:
+def test_imported_updates_are_dropped_and_stay_dropped(tmp_path: Path) -> None:
     path, target, before = updated(tmp_path)
     assert imported(path, target) == []
 
@@ -117,7 +117,7 @@ def failed(target: Path) -> None:
 
 @pytest.mark.parametrize("through", ["backfill", "import"])
 @pytest.mark.parametrize(("reader", "make"), [("pm-dispatch", models), ("gptme-hybrid", matcher)])
-def test_a_file_without_a_time_is_credited_once_however_often_it_is_gone_on_from(
+def test_file_without_a_time_is_credited_once_over_many_plans(
     tmp_path: Path, reader: str, make: Any, through: str
 ) -> None:
     target = make(tmp_path / "b.json")
@@ -144,7 +144,7 @@ def test_a_file_without_a_time_is_credited_once_however_often_it_is_gone_on_from
     assert said == [f"{what} up to 1970-01-01T12:01:00Z"] * (3 if through == "import" else 0)
 
 
-def test_grades_after_what_was_published_to_a_file_without_a_time_are_credited(tmp_path: Path) -> None:
+def test_later_grades_are_credited_to_a_file_without_a_time(tmp_path: Path) -> None:
     target = models(tmp_path / "b.json")
     path = ledger_with(tmp_path, [exposed("t:a", MODEL, at=NOON), graded("t:a", 1.0, at=NOON + 60)])
     applied(path, plan_of(path, target, "pm-dispatch"))
@@ -159,7 +159,7 @@ def test_grades_after_what_was_published_to_a_file_without_a_time_are_credited(t
     assert plan.until == "1970-01-01T12:02:40Z"
 
 
-def test_what_another_producer_published_says_nothing_of_a_file_without_a_time(tmp_path: Path) -> None:
+def test_publication_of_another_producer_dates_no_file(tmp_path: Path) -> None:
     target, zeros = models(tmp_path / "b.json"), "0" * 64
     said = {"policy": zeros, "through": 0, "digest": zeros, "target": str(target), "new_sha256": zeros}
     path = ledger_with(tmp_path, [told("posterior.published", None, NOON, said | {"extra": {"until": LATE}})])

@@ -56,7 +56,7 @@ def test_a_plan_writes_nothing_to_the_ledger_or_the_file(tmp_path: Path) -> None
     assert sorted(one.name for one in tmp_path.iterdir()) == ["b.json", "ledger"]
 
 
-def test_the_diff_has_old_and_new_of_each_arm_the_largest_change_of_the_mean_first(tmp_path: Path) -> None:
+def test_diff_lists_arms_by_the_change_of_their_mean(tmp_path: Path) -> None:
     target = written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3), arm(OLD, 2.0, 1.0, 2)))
 
     plan = plan_of(ledger_with(tmp_path), target)
@@ -97,7 +97,7 @@ def test_grades_that_the_old_numbers_contain_are_counted_and_refused(tmp_path: P
     )
 
 
-def test_a_rebuilt_posterior_is_the_logs_alone_and_the_old_numbers_are_kept_as_an_event(tmp_path: Path) -> None:
+def test_rebuilt_posterior_uses_only_the_log_and_opens_the_old_one(tmp_path: Path) -> None:
     old = state(arm(GIT, 3.0, 2.0, 3), arm(OLD, 2.0, 1.0, 2), last_updated="1970-01-01T12:01:00+00:00")
     path, target = ledger_with(tmp_path), written(tmp_path / "b.json", old)
 

@@ -55,7 +55,7 @@ def _torn(target: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [_in_place, _by_rename, _torn])
-def test_a_tool_that_writes_in_the_last_moment_is_noticed_and_keeps_its_write(
+def test_write_of_a_tool_in_the_last_moment_is_kept(
     path: Path, target: Path, write: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the last look and the exchange: what came out is not what was expected, and goes back."""
@@ -177,9 +177,7 @@ def test_a_write_that_a_kill_left_beside_the_file_goes_back_into_its_place(path:
     assert [one.name for one in target.parent.iterdir()] == [target.name]
 
 
-def test_what_a_backfill_of_another_ledger_left_beside_the_file_is_kept_and_said(
-    path: Path, target: Path, tmp_path: Path
-) -> None:
+def test_temporary_file_of_another_ledger_is_kept_and_reported(path: Path, target: Path, tmp_path: Path) -> None:
     """Killed between the exchange and the look at what came out, while a tool wrote: it is in no file now."""
     (tmp_path / "other").mkdir()
     other = ledger_with(tmp_path / "other")
@@ -202,9 +200,7 @@ def test_what_a_backfill_of_another_ledger_left_beside_the_file_is_kept_and_said
     assert len(rows(other, "posterior.published")) == 1
 
 
-def test_what_a_tool_writes_while_its_file_goes_back_stands_there_and_the_write_before_is_kept(
-    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_writes_during_a_restore_are_kept(path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """W1 before the exchange; W2, made of what we wrote, before the exchange back."""
     plan, exchange, seen = plan_of(path, target), module._exchange, list[bytes]()
 
@@ -245,7 +241,7 @@ def test_a_tool_that_never_rests_loses_no_write(path: Path, target: Path, monkey
     assert [one.name for one in target.parent.iterdir()] == [target.name]
 
 
-def test_what_a_tool_writes_after_the_exchange_is_not_replaced_by_what_it_wrote_before(
+def test_write_after_the_exchange_is_not_replaced_by_an_older_one(
     path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, exchange, sync, seen = plan_of(path, target), module._exchange, module.sync, list[bytes]()
@@ -274,7 +270,7 @@ def test_what_a_tool_writes_after_the_exchange_is_not_replaced_by_what_it_wrote_
 
 
 @pytest.mark.parametrize("step", ["link", "sync"])
-def test_a_tool_that_writes_twice_while_its_new_file_is_removed_loses_no_write(
+def test_two_writes_during_a_removal_are_both_kept(
     path: Path, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the removal, and again before what came out goes back, or is looked at."""

@@ -15,7 +15,7 @@ def believed(path: Path) -> dict[str, tuple[float, float, int]]:
         return {name: (one.alpha, one.beta, one.n) for name, one in ledger.posteriors().arms.items()}
 
 
-def test_the_ledger_answers_what_a_rebuilt_file_says_and_after_a_rollback_what_the_old_one_said(tmp_path: Path) -> None:
+def test_ledger_agrees_with_a_rebuilt_and_a_rolled_back_file(tmp_path: Path) -> None:
     path = ledger_with(tmp_path)
     contaminated = state(arm(GIT, 9.0, 2.0, 9), arm(OLD, 4.0, 1.0, 3), last_updated="1970-01-01T13:00:00+00:00")
     target = written(tmp_path / "b.json", contaminated)

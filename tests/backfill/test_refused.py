@@ -97,7 +97,7 @@ def test_a_file_with_other_names_is_replaced_only_when_forced(path: Path, target
     assert (target.read_bytes(), other.read_bytes()) == (text(FILE), text(FILE))
 
 
-def test_a_folder_where_the_tool_keeps_its_copy_is_said_before_anything_is_published(path: Path, target: Path) -> None:
+def test_folder_at_the_backup_path_is_refused_before_publication(path: Path, target: Path) -> None:
     written(target, PM)
     plan = plan_of(path, target, "pm-dispatch")
     Path(f"{target}.bak").mkdir()

@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
     return ledger_with(tmp_path)
 
 
-def test_what_would_be_too_large_to_be_read_again_is_refused_before_anything_is_published(
+def test_too_large_result_is_refused_before_the_publication(
     path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, size = plan_of(path, target), len(bytes_of(path, target))
@@ -56,9 +56,7 @@ def test_what_would_be_too_large_to_be_read_again_is_refused_before_anything_is_
     assert applied(path, plan).happened == "written"
 
 
-def test_a_file_that_has_become_too_large_to_plan_upon_is_still_seen_kept_and_taken_back(
-    path: Path, target: Path
-) -> None:
+def test_file_too_large_for_a_plan_can_be_rolled_back(path: Path, target: Path) -> None:
     applied(path, plan_of(path, target))
     large = target.read_bytes() + b" " * limits.EVENT_BYTES
     target.write_bytes(large)

@@ -118,7 +118,7 @@ def test_a_rollback_without_its_bytes_says_so_and_touches_nothing(path: Path, ta
     assert len(rows(path, "posterior.published")) == 1
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_published(
+def test_unwritable_folder_is_refused_before_the_publication(
     path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of(path, target)

@@ -59,7 +59,7 @@ def decayed(target: Path, rate: float = 0.9) -> None:
         (state(arm("/ws/gone.md", 30.0, 2.0, 30) | {"last_updated": LATE}), "the time of an arm that goes"),
     ],
 )
-def test_the_tools_decay_of_a_rebuilt_file_is_kept_and_the_old_numbers_never_come_back(
+def test_decay_of_a_rebuilt_file_is_kept_without_the_old_numbers(
     tmp_path: Path, reader: str, document: dict[str, Any], why: str
 ) -> None:
     path, target = ledger_with(tmp_path), written(tmp_path / "b.json", document)
@@ -83,7 +83,7 @@ def test_the_tools_decay_of_a_rebuilt_file_is_kept_and_the_old_numbers_never_com
     assert (first.arms.keys() & {GIT}, second.arms[GIT].alpha) == (document["arms"].keys() & {GIT}, 1.9)
 
 
-def test_a_file_whose_arms_alone_have_times_keeps_the_newest_when_its_arm_goes(tmp_path: Path) -> None:
+def test_file_keeps_its_newest_arm_time_when_that_arm_goes(tmp_path: Path) -> None:
     """As gptme's hybrid matcher may have it."""
     gone, stays = ({"alpha": 30.0, "beta": 2.0, "last_updated": at} for at in (LATE, "1970-01-01T08:00:00+00:00"))
     path = ledger_with(tmp_path)
@@ -131,7 +131,7 @@ def test_an_arm_that_stays_keeps_its_own_time_where_that_is_later(tmp_path: Path
     assert new["arms"][TESTS]["last_updated"] == "1970-01-01T12:01:00+00:00"
 
 
-def test_a_file_that_was_put_back_is_no_older_than_what_was_opened_of_it_before(tmp_path: Path) -> None:
+def test_restored_file_is_not_older_than_its_opened_balance(tmp_path: Path) -> None:
     """Somebody imported the file, restored an older copy by hand, and rebuilds that."""
     target = written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
     later = opened(at=NOON + 3300, source=str(target), arms={GIT: {"alpha": 90.0, "beta": 1.0, "n": 90}})

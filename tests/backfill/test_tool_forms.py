@@ -60,7 +60,7 @@ def test_gptme_sessions_loads_what_is_written_and_writes_the_same_bytes(tmp_path
     assert bandit.text().encode() == target.read_bytes()
 
 
-def test_every_arm_of_gptme_sessions_has_exactly_its_six_keys_in_their_order(tmp_path: Path) -> None:
+def test_arms_of_gptme_sessions_have_six_keys_in_order(tmp_path: Path) -> None:
     document = backfilled(tmp_path, tmp_path / "bandit-state.json", "gptme-sessions")
 
     every = [*document["arms"].values(), *(one for of in document["contextual_arms"].values() for one in of.values())]
@@ -100,7 +100,7 @@ def test_the_lesson_hook_keeps_what_an_arm_has_beyond_the_numbers(tmp_path: Path
     assert hook_scores(target) == {GIT: 0.5, TESTS: 1.75 / 3.0, OLD: 0.5}
 
 
-def test_the_hybrid_matcher_keeps_the_judges_counters_and_the_files_own_keys(tmp_path: Path) -> None:
+def test_hybrid_matcher_keeps_judge_counters_and_own_keys(tmp_path: Path) -> None:
     judge = {"helpful": 4, "harmful": 1, "false_positive": 0, "noop": 2}
     old = {
         "arms": {
@@ -202,7 +202,7 @@ def test_a_mix_of_forms_is_refused_with_what_it_is(
     assert any(f"mixes forms: {what}" in one for one in plan.refusals), plan.refusals
 
 
-def test_what_gptme_sessions_would_start_fresh_from_can_be_mended_by_force_and_is_named(tmp_path: Path) -> None:
+def test_file_that_gptme_sessions_rejects_can_be_forced(tmp_path: Path) -> None:
     target = written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3, confounded=True)))
     assert Bandit(target).said == FRESH
     path = ledger_with(tmp_path)
@@ -274,7 +274,7 @@ def test_contexts_of_the_file_that_would_go_are_refused(tmp_path: Path) -> None:
     assert plan_of(path, target, old="rebuilt", force=True).forced
 
 
-def test_the_lesson_hook_keeps_what_the_file_says_beside_its_arms_and_writes_arm_id(tmp_path: Path) -> None:
+def test_lesson_hook_keeps_other_keys_and_writes_arm_id(tmp_path: Path) -> None:
     old = arm(GIT, 3.0, 2.0, 3, note=1)
     before = {"arms": {GIT: {"lesson_path": old.pop("arm_id"), **old}}, "policy": 3}
 

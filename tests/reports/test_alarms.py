@@ -56,7 +56,7 @@ def test_a_call_that_decays_counts_as_a_decay() -> None:
     assert kinds(*CREDITED, *calls) == ["only-decays", "uncredited-grades"]
 
 
-def test_an_arm_that_only_a_balance_holds_decays_too_and_one_at_the_prior_does_not() -> None:
+def test_arm_of_a_balance_only_decays_unless_it_is_at_the_prior() -> None:
     arms = {"x": {"alpha": 3.0, "beta": 1.0, "n": 4}, "fresh": {"alpha": 1.0, "beta": 1.0, "n": 0}}
 
     assert [one.arms for one in raised(log_of(opened(arms=arms), *decays(K)))] == [["x"]]
@@ -147,7 +147,7 @@ def test_a_grader_that_never_rewards_above_a_half_is_told() -> None:
     assert kinds(*graded_often(limits.REWARDLESS_COUNT, 0.5, 0.51)) == []
 
 
-def test_an_arm_that_was_withheld_and_shown_in_one_run_is_told_with_an_example() -> None:
+def test_arm_withheld_and_shown_in_one_run_is_reported() -> None:
     log = log_of(
         exposed("t:a", "x", withheld=("y", "z")),
         exposed("t:a", "y", at=150),

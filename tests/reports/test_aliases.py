@@ -193,7 +193,7 @@ def test_a_bare_name_that_may_be_a_lesson_or_a_skill_is_neither() -> None:
     assert ask(*shown("/ws/skills/git.md", "git.md")).arm_aliases == {"/ws/skills/git.md": "git.md"}
 
 
-def test_a_run_that_saw_two_names_under_two_of_its_sessions_tells_them_apart() -> None:
+def test_linked_sessions_of_one_run_separate_two_names() -> None:
     """Of two repositories of which one hook writes the one session's name, and one the other's."""
     events = [*shown(ABS, OTHER), exposed("w:a", ABS), exposed("u:n", OTHER), linked("w:a", "u:n")]
 
@@ -208,7 +208,7 @@ def test_a_sanitised_form_tells_apart_what_its_session_saw() -> None:
     assert ask(*events, mentioned("t:a.b")).arm_aliases != {}  # it fits two, and is nobody's
 
 
-def test_what_was_withdrawn_tells_nothing_apart_and_what_the_policy_leaves_out_does() -> None:
+def test_withdrawn_exposures_separate_no_names_but_excluded_ones_do() -> None:
     both = exposed("t:both", ABS, OTHER, key="e")
     other = exposed("t:both", "z", key="e", at=101)
 
@@ -216,7 +216,7 @@ def test_what_was_withdrawn_tells_nothing_apart_and_what_the_policy_leaves_out_d
     assert "session t:both" in refused(ask(*shown(ABS, OTHER), both, without_sessions=["t:both"])).why
 
 
-def test_two_ways_of_writing_one_path_that_one_run_was_shown_are_left_to_a_person() -> None:
+def test_two_spellings_shown_in_one_run_are_not_proposed() -> None:
     twice = exposed("t:both", REL, f"./{REL}")
 
     assert refused(ask(*shown(REL), twice)).why == f"session t:both was shown both ./{REL} and {REL}"

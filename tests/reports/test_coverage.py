@@ -56,7 +56,7 @@ def test_a_grade_that_names_another_session_counts_as_that_sessions_grade() -> N
     assert [(row.producer, row.exposure, row.grade) for row in days(log)] == [("hook", 1, 1), ("judge", 0, 1)]
 
 
-def test_a_sanitised_form_is_no_session_and_its_exposure_is_that_of_the_session_it_fits() -> None:
+def test_exposure_of_a_sanitised_form_counts_for_its_session() -> None:
     log = log_of(exposed("t:a_b", "x", alias=True), mentioned("t:a/b", by="importer"))
 
     assert days(log) == [Day("importer", "1970-01-01", 1, 1, 0, 0, {}, complete=False, transcripts={"unknown": 1})]
@@ -118,7 +118,7 @@ def run_of_days(shares: list[int], sessions: int = 10) -> list[Day]:
     return [*rows, Day("hook", "1970-02-01", sessions, 0, sessions, 0, {}, complete=False)]
 
 
-def test_a_drop_of_more_than_so_many_points_against_the_median_is_told_with_its_numbers() -> None:
+def test_drop_below_the_median_is_reported_with_its_numbers() -> None:
     assert limits.COVERAGE_POINTS == 20
 
     assert drops(run_of_days([10, 10, 10, 8]), 0) == []
@@ -231,7 +231,7 @@ def test_pages_change_no_day() -> None:
     assert len(whole(events)) == 8
 
 
-def test_a_transcript_under_a_sanitised_form_is_that_of_no_session_of_its_own() -> None:
+def test_transcript_of_a_sanitised_form_counts_for_no_session() -> None:
     log = log_of(mentioned("t:a_b", by="importer", alias=True), mentioned("t:c", by="importer"))
 
     assert [row.transcripts for row in days(log)] == [{"unknown": 1}]

@@ -51,9 +51,7 @@ def test_the_wilson_interval_is_the_published_one() -> None:
 
 
 @given(st.integers(1, 500), st.floats(0.5, 0.999), st.data())
-def test_the_ends_of_the_wilson_interval_are_where_the_rate_would_just_be_rejected(
-    n: int, mass: float, data: st.DataObject
-) -> None:
+def test_wilson_interval_ends_where_the_rate_would_be_rejected(n: int, mass: float, data: st.DataObject) -> None:
     k = data.draw(st.integers(0, n))
     low, high = estimators.wilson(k, n, mass)
     z = NormalDist().inv_cdf(0.5 + mass / 2.0)

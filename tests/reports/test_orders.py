@@ -145,7 +145,7 @@ def test_a_grade_with_a_files_time_may_be_any_time_before() -> None:
     assert bounds(shown("t:a", 1.5, "x"), shown("t:b", 2.5, "y"), graded("t:a", 3.5, file=True)) == ((0, 1), (0, 1))
 
 
-def test_where_files_are_the_evidence_a_graded_session_without_one_may_have_lost_it() -> None:
+def test_graded_session_without_a_file_may_have_lost_it() -> None:
     file = shown("t:a", 1.5, "x", file=True)
 
     assert bounds(file, graded("t:b", 3.5)) == ((0, 1), (1, 1))

@@ -143,7 +143,7 @@ def test_an_exposure_with_a_files_time_is_never_later() -> None:
     assert [one.policy for one in found.fitting] == ["bound", "gptme"]
 
 
-def test_a_call_that_was_recorded_a_moment_after_the_file_was_saved_belongs_to_it() -> None:
+def test_call_recorded_right_after_the_save_belongs_to_the_file() -> None:
     runner = Runner()
     runner.some()
     runner.update(["lessons/a.md"], 0.5, late_s=2.5)
@@ -151,7 +151,7 @@ def test_a_call_that_was_recorded_a_moment_after_the_file_was_saved_belongs_to_i
     assert [one.policy for one in runner.compared().fitting] == ["gptme"]
 
 
-def test_a_nightly_decay_belongs_to_the_file_though_it_does_not_move_its_time() -> None:
+def test_nightly_decay_belongs_to_the_file_despite_its_time() -> None:
     runner = Runner()
     runner.some()
     runner.at += timedelta(hours=8)

@@ -9,7 +9,7 @@ from rightful.policies import policy_of
 from rightful.reports.explain import explain_arm
 
 
-def test_each_credit_stands_with_its_grade_its_exposure_and_the_belief_after_it() -> None:
+def test_each_credit_has_its_grade_exposure_and_belief() -> None:
     log = log_of(
         exposed("u:n", "x", "y", context=["code"]),
         linked("w:a", "u:n"),

@@ -98,7 +98,7 @@ def test_a_link_tells_which_run_it_makes() -> None:
     assert "It was withdrawn by the `session.unlinked` at #3." in event(log, 2).verdict
 
 
-def test_a_balance_whose_file_was_rebuilt_since_says_which_publication_did_it() -> None:
+def test_retired_balance_names_the_publication_that_rebuilt_its_file() -> None:
     rebuilt = published("c" * 64) | {"extra": {"retires": [event_id("hook", "b")]}}
     log = log_of(opened(key="b"), rebuilt)
 

@@ -12,7 +12,7 @@ OPENED = told(
 )  # fmt: skip
 
 
-def test_a_grade_that_a_balance_holds_and_a_regrade_of_one_say_what_they_are() -> None:
+def test_grade_and_regrade_in_a_balance_name_their_reason() -> None:
     log = log_of(OPENED, exposed("t:a", "x", at=100), graded("t:a", 1.0, at=200))
     [first] = explained(log, "t:a").grades
     assert (first.state, first.reason) == (

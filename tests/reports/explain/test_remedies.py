@@ -184,7 +184,7 @@ def test_a_policy_that_is_proposed_keeps_what_the_one_that_was_asked_says() -> N
 BY_A_PERSON = [A, graded("t:a", 0.8, rubric="tone"), graded("t:a", 0.1, by="human")]
 
 
-def test_a_grader_that_is_only_recorded_is_put_where_it_pays_though_another_graded_too() -> None:
+def test_remedy_ranks_a_recorded_only_grader_first() -> None:
     log = log_of(*BY_A_PERSON)
     policy = told(explained(log, "t:a"), "recorded-only").remedies[0].policy
     assert policy == {"graders": ["judge/tone", *policy_of({}).graders]}
@@ -192,7 +192,7 @@ def test_a_grader_that_is_only_recorded_is_put_where_it_pays_though_another_grad
     assert projected(log).posteriors(policy_of(policy)).arms["x"].alpha == 1.8
 
 
-def test_a_grader_that_the_policy_leaves_out_is_put_where_it_pays_and_the_others_stay_out() -> None:
+def test_remedy_includes_only_the_excluded_grader() -> None:
     log = log_of(*BY_A_PERSON)
     asked = {"without_graders": ["judge/*", "human/*"]}
     row = next(one for one in explained(log, "t:a", **asked).grades if one.grader == "judge/tone")
@@ -203,7 +203,7 @@ def test_a_grader_that_the_policy_leaves_out_is_put_where_it_pays_and_the_others
     assert projected(log).posteriors(policy_of(policy)).arms["x"].alpha == 1.8
 
 
-def test_a_policy_that_leaves_others_out_does_not_leave_out_a_grader_that_it_never_named() -> None:
+def test_remedy_keeps_exclusions_of_other_graders() -> None:
     row = next(
         one
         for one in explained(log_of(*BY_A_PERSON), "t:a", without_graders=["human/*"]).grades
@@ -213,7 +213,7 @@ def test_a_policy_that_leaves_others_out_does_not_leave_out_a_grader_that_it_nev
     assert "it names no such grader" in row.reason
 
 
-def test_a_grader_that_is_ranked_first_by_a_remedy_leaves_the_others_in_the_policy() -> None:
+def test_remedy_that_ranks_a_grader_first_keeps_the_others() -> None:
     log = log_of(
         A, graded("t:a", 0.25), graded("t:a", 1.0, by="human"), exposed("t:b", "x"), graded("t:b", 1.0, by="c")
     )
@@ -269,7 +269,7 @@ def test_graders_that_name_one_session_of_a_doubtful_run_are_ranked() -> None:
 
 
 @pytest.mark.parametrize("preset", [{"revision": "additive"}, PRESETS["gptme"].as_dict()])
-def test_where_no_grade_is_taken_back_the_policy_that_leaves_the_other_run_out_is_offered(preset: Wire) -> None:
+def test_remedy_excludes_the_other_run_if_no_retraction_helps(preset: Wire) -> None:
     log = log_of(A, GRADE, OF_A)
 
     [remedy] = next(row for row in explained(log, "t:a", **preset).grades if row.session == "t:a").remedies
@@ -285,7 +285,7 @@ def test_where_no_grade_is_taken_back_the_policy_that_leaves_the_other_run_out_i
 NEWEST = PRESETS["historical-newest"].as_dict()
 
 
-def test_an_exposure_nearer_to_the_grade_is_offered_only_where_there_is_time_for_one() -> None:
+def test_nearer_exposure_is_proposed_only_if_time_allows() -> None:
     def tied(at: float) -> FakeLog:
         return log_of(exposed("t:a", "x", at=at), exposed("t:b", "y", at=at), GRADE)
 
@@ -346,7 +346,7 @@ def test_what_a_run_waits_for_comes_after_what_a_balance_holds() -> None:
     assert credited(log) == 1
 
 
-def test_a_grade_that_another_stands_for_says_which_and_what_would_bring_it_back() -> None:
+def test_superseded_grade_names_its_successor_and_the_remedy() -> None:
     log = log_of(exposed("t:a", "x"), graded("t:a", 0.25, by="judge"), graded("t:a", 1.0, by="human"))
     row = told(explained(log, "t:a"), "outranked")
     assert row.reason == (

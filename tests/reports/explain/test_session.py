@@ -94,7 +94,7 @@ def test_a_rival_says_whether_an_id_or_a_seq_is_in_doubt() -> None:
     )
 
 
-def test_the_grader_of_the_same_rank_is_told_by_what_it_says_now_and_not_by_what_it_took_back() -> None:
+def test_rival_grader_is_named_with_its_grade_in_force() -> None:
     by_two = [graded("t:a", 0.6, by="two", seq=2), graded("t:a", 0.4, by="two")]
     by_three = [graded("t:a", 0.2, by="three"), retracted("t:a", 2, by="three")]
 
@@ -350,7 +350,7 @@ OTHERS: list[tuple[str, list[Wire], str, bool, list[int]]] = [
 
 
 @pytest.mark.parametrize(("session", "events", "said", "pending", "elsewhere"), OTHERS)
-def test_a_session_is_told_its_own_exposures_and_grades_and_none_of_a_name_that_merely_fits(
+def test_verdict_counts_no_rows_of_a_name_that_only_fits(
     session: str, events: list[Wire], said: str, pending: bool, elsewhere: list[int]
 ) -> None:
     found = explained(log_of(*events), session)
