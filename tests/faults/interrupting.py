@@ -29,10 +29,20 @@ class Interruption:
         error: What is raised there.
         room: Only lines of files below this folder of the package count.
         here: Whether the lines of the thread that makes it count; else those of all threads begun afterwards.
+        done: Lines that do not count, as file and number; those that count are added. None: every run of a line counts.
     """
 
-    def __init__(self, at: int, error: type[BaseException], *, room: str = "", here: bool = True) -> None:
+    def __init__(
+        self,
+        at: int,
+        error: type[BaseException],
+        *,
+        room: str = "",
+        here: bool = True,
+        done: set[tuple[str, int]] | None = None,
+    ) -> None:
         self.at, self.error = at, error
+        self._done = done
         self.seen = 0
         self.place: str | None = None
         self._here = threading.get_ident() if here else None
@@ -43,12 +53,20 @@ class Interruption:
         return self._line if frame.f_code.co_filename.startswith(self._room) else None
 
     def _line(self, frame: FrameType, event: str, arg: object) -> Any:
-        if event == "line" and self._armed and self.place is None:
+        if event == "line" and self._armed and self.place is None and self._counts(frame):
             self.seen += 1
             if self.seen == self.at:
                 self.place = f"{frame.f_code.co_filename.removeprefix(SOURCE)}:{frame.f_lineno} {frame.f_code.co_name}"
                 raise self.error
         return self._line
+
+    def _counts(self, frame: FrameType) -> bool:
+        if self._done is None:
+            return True
+        line = (frame.f_code.co_filename, frame.f_lineno)
+        is_new = line not in self._done
+        self._done.add(line)
+        return is_new
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -112,3 +130,23 @@ def each_line(
             assert at > 1, f"no line of {room or 'the package'} was run: the sweep has tested nothing"
             return
         at += STEP * apart if STEP > 1 else 1
+
+
+def each_new_line(error: type[BaseException], *, room: str, apart: int = 1) -> Iterator[Interruption]:
+    """Yield an interruption at the first run of each line of the source, or of each `STEP`-th one, until none is new.
+
+    For work that grows with each repeat: a sweep over all lines that are run would never end.
+
+    Args:
+        error: As `Interruption`.
+        room: As `Interruption`.
+        apart: How many times farther apart they are where not each line is tried.
+    """
+    done: set[tuple[str, int]] = set()
+    while True:
+        interruption = Interruption(STEP * apart if STEP > 1 else 1, error, room=room, done=done)
+        with never_stuck():
+            yield interruption
+        if interruption.place is None:
+            assert done, f"no line of {room} was run: the sweep has tested nothing"
+            return

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.contracts.support import Other
-from tests.faults.interrupting import each_line
+from tests.faults.interrupting import each_new_line
 from tests.faults.test_interrupted import MEMORY
 
 import rightful
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.slow
 
 S = "t:history"
 PROMPT = {"role": "user", "content": "go on"}
-APART = 400
-"""A read is thousands of lines, and after each all is compared with other processes."""
+APART = 15
+"""A read has some thousand lines, and after each all is compared with other processes."""
 
 DECAYED = {"decay": {"mode": "time", "half_life": 1000}}
 ERRORS = [KeyboardInterrupt, TimeoutError]
@@ -119,7 +119,7 @@ def test_projected_read(folder: Path, reader: Reader, error: type[BaseException]
     """By a ledger that had all folded before the last rows, or by one that loads what is stored first."""
     numbers = count(100)
     ledger = rightful.open(folder)
-    for interruption in each_line(error, room="projections", apart=APART):
+    for interruption in each_new_line(error, room="projections", apart=APART):
         ledger.append(facts(next(numbers)))
         if fresh:
             ledger.close()
@@ -152,9 +152,10 @@ HISTORY_READS: dict[str, Callable[[Ledger], object]] = {
 @pytest.mark.parametrize("reading", list(HISTORY_READS))
 def test_history(folder: Path, error: type[BaseException], reading: str) -> None:
     """By a ledger that has the view, of items that another handle has just appended."""
+    numbers = count(1)
     with rightful.open(folder) as ledger, rightful.open(folder) as other:
-        for interruption in each_line(error, room="log" if reading == "follow" else "histories", apart=8):
-            other.extend(S, [{"role": "user", "content": f"{interruption.at}"}])
+        for interruption in each_new_line(error, room="log" if reading == "follow" else "histories"):
+            other.extend(S, [{"role": "user", "content": f"{next(numbers)}"}])
             interruption.run(partial(HISTORY_READS[reading], ledger))
             ledger.extend(S, [PROMPT])
             shown = ledger.history(S)
