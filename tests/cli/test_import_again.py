@@ -64,6 +64,6 @@ def test_notes_on_what_brought_nothing_new_are_counted(ledger: Path, run: Run, h
     assert first.err.count("note: the row has no time") == 2
     assert (again.code, again.out) == (0, "2 files: nothing new.\n2 files: 4 there already; 0 problems, 2 notes.\n")
     assert again.err == (
-        "rightful: note: 2 notes on files that brought nothing new are not told again; --json lists them.\n"
+        "rightful: note: 2 notes on files that brought nothing new are not repeated; --json lists them.\n"
     )
     assert "the row has no time" in run("import", "auto", here / "ws" / "a.jsonl").err

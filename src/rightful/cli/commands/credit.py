@@ -58,7 +58,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--exposure-session-id", metavar="E", help="id of the session that saw the lessons (default: W)"
     )
     parser.add_argument(
-        "--outcome", metavar="WORD", help="outcome, such as productive, noop or failed; the policy maps it to a reward"
+        "--outcome", metavar="WORD", help="outcome that the policy maps to a reward, such as productive or noop"
     )
     parser.add_argument("--grade", metavar="X", type=float, help="reward, 0 to 1; overrides the outcome")
     parser.add_argument(

@@ -88,10 +88,10 @@ def run(args: argparse.Namespace) -> int:
     return terminal.highest_code(codes)
 
 
-def _fresh(asked: str | None) -> Path:
-    if asked is None:
+def _fresh(name: str | None) -> Path:
+    if name is None:
         return Path(tempfile.mkdtemp(prefix="rightful-demo-"))
-    folder = Path(asked).absolute()
+    folder = Path(name).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty; nothing was written. Name a new folder.")

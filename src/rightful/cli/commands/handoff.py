@@ -52,7 +52,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """Run the subcommand and return the exit code."""
     return {"put": _put, "take": _take, "list": _list}[args.what](args)
 
 

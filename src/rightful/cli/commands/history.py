@@ -97,5 +97,5 @@ def _seen(ledger: Ledger, session: str, at: int | None) -> HistoryAnswer:
     found = [seen(ledger, name, at) for name in names_of(ledger.projected(), session)[1:]]
     joined = [history for history in found if not history.is_empty]
     if len(joined) == 1:
-        return joined[0]._replace(asked=session)
+        return joined[0]._replace(requested=session)
     return own._replace(joined=tuple(history.session for history in joined))

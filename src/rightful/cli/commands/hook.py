@@ -74,12 +74,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         choices=_YOUNG,
         default=[],
         metavar="EVENT",
-        help="hook event to install even if the agent's version may not support it",
+        help="hook event to install even if the agent may not support it",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """Run the action and return the exit code."""
     if (args.without or args.with_) and args.action != "install":
         raise UsageError("--with and --without are options of `install`; nothing was done. Omit them.")
     match args.action:

@@ -51,7 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--classify", action="store_true",
-        help="import nothing; print how deliveries of the same record id relate (agenta only)",
+        help="import nothing; print how deliveries of one record id relate (agenta only)",
     )  # fmt: skip
     parser.add_argument("--watch", action="store_true", help="keep importing changes until SIGINT (Ctrl-C) or SIGTERM")
 

@@ -38,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what is sought, where, and what is recorded."""
     parser.add_argument(
         "session", metavar="SESSION", nargs="?",
-        help="session name, or its value without the namespace; need not be in the ledger",
+        help="session name or value; need not be in the ledger",
     )  # fmt: skip
     parser.add_argument("--missing", metavar="FILE", help="session-records.jsonl whose missing transcripts to find")
     parser.add_argument(
@@ -56,7 +56,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Answer what was asked.
+    """Print the answer and return the exit code.
 
     Raises:
         UsageError: Nothing was asked for, or options that exclude each other.
@@ -157,12 +157,12 @@ def _session_beginning(ledger: Ledger, text: str) -> str | None:
     return None
 
 
-def _refuse_several(ledger: Ledger, asked: str) -> None:
+def _refuse_several(ledger: Ledger, text: str) -> None:
     """Raise the error of every other command, which lists them, if several sessions of the ledger begin so."""
     from rightful.cli.support import options
 
-    if options.sessions_beginning(ledger.projected().facts, asked):
-        options.session_named(ledger, asked)
+    if options.sessions_beginning(ledger.projected().facts, text):
+        options.session_named(ledger, text)
 
 
 def _missing(args: argparse.Namespace) -> int:

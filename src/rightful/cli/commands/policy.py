@@ -111,7 +111,7 @@ _OPTIONS = {"show": _one, "hash": _one, "diff": _two, "aliases": _proposing}
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """Run the subcommand and return the exit code."""
     match args.what:
         case "show":
             return _show(args)

@@ -33,9 +33,9 @@ class HistoryAnswer(NamedTuple):
         stands_for: The compaction of each item that replaces what the compaction covered.
         rows: The metadata of its rows.
         owed: The compaction that is owed; None if none is.
-        asked: The requested session, if its own history is empty and this is the history of another name.
+        requested: The requested session, if its own history is empty and this is the history of another name.
         joined: The names of its run that have a history, where there are several and its own is empty.
-        is_past: An earlier position was asked for.
+        is_past: An earlier position was requested.
     """
 
     session: str
@@ -50,7 +50,7 @@ class HistoryAnswer(NamedTuple):
     rows: Rows
     owed: RowAnnotations | None
     is_past: bool
-    asked: str | None = None
+    requested: str | None = None
     joined: tuple[str, ...] = ()
 
     @property

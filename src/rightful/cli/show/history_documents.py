@@ -43,7 +43,7 @@ def _head(seen: HistoryAnswer) -> Document:
 
 def _names(seen: HistoryAnswer) -> Document:
     """Return whose history it is, and what it was begun with, where that is to be said."""
-    found: Document = {"asked": seen.asked} if seen.asked is not None else {}
+    found: Document = {"asked": seen.requested} if seen.requested is not None else {}
     found |= {"joined": list(seen.joined)} if seen.joined else {}
     continued = [
         {"session": continued.session, "how": continued.how, "of": continued.of} for continued in seen.rows.continued

@@ -88,8 +88,8 @@ def _facts(plan: Plan) -> dict[str, object]:
 def _policy(plan: Plan) -> str:
     """Return the policy in force as the preset that it is but for its balances, else by its hash."""
     digits = plan.policy_hash[:_DIGITS]
-    asked = structs.replace(plan.policy, balances=None)
-    name = next((name for name, preset in PRESETS.items() if preset == asked), None)
+    without_balances = structs.replace(plan.policy, balances=None)
+    name = next((name for name, preset in PRESETS.items() if preset == without_balances), None)
     if name is None:
         return digits
     match plan.policy.balances:

@@ -52,7 +52,7 @@ def classify(args: argparse.Namespace) -> int:
     """Print the class of each record id, and return the exit code.
 
     Raises:
-        UsageError: The kind has no such records, or something else was asked for too.
+        UsageError: The kind has no such records, or other options exclude --classify.
     """
     if args.kind != "agenta":
         raise UsageError(f"--classify is for the kind agenta, got {args.kind}. Nothing was read. Use `import agenta`.")

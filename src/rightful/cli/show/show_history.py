@@ -152,8 +152,8 @@ class _Listing:
 
 def _head(seen: HistoryAnswer, what: str) -> None:
     print_stdout(f"history of {seen.session} through position {seen.position:,}: {what}")
-    if seen.asked is not None:
-        print_stdout(f"Nothing is in the history of {seen.asked} itself; this is of {seen.session}, by its links.")
+    if seen.requested is not None:
+        print_stdout(f"Nothing is in the history of {seen.requested} itself; this is of {seen.session}, by its links.")
     if seen.joined:
         print_stdout(
             f"Nothing is in its own history. Its links join it to several that have one: {', '.join(seen.joined)}."

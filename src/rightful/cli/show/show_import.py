@@ -199,7 +199,7 @@ class ImportPrinter:
         notes = sum(report.notes - bool(report.before) for report in self._old.values()) if len(self._old) > 1 else 0
         if notes:
             what = f"{terminal.plural(notes, 'note')} on files that brought nothing new"
-            terminal.warn_stderr(f"{NOTE}{what} {'is' if notes == 1 else 'are'} not told again; --json lists them.")
+            terminal.warn_stderr(f"{NOTE}{what} {'is' if notes == 1 else 'are'} not repeated; --json lists them.")
         if before := self._totals.before:
             what = f"{terminal.plural(before, 'problem')} in the part read before"
             terminal.warn_stderr(f"{NOTE}{what} {'is' if before == 1 else 'are'} {BEFORE}.")
@@ -297,11 +297,11 @@ def _place(report: FileReport, problem: Problem) -> str:
 
 
 def _events(report: FileReport) -> dict[str, int]:
-    told, there = dict.fromkeys(_OUTCOMES, 0), report.duplicate - report.repeated
+    stored, there = dict.fromkeys(_OUTCOMES, 0), report.duplicate - report.repeated
     if report.answers is not None:
-        told = {outcome: report.answers.stored[outcome] for outcome in _OUTCOMES}
-        there += report.answers.counts["stale"] - told["stale"]
-    return told | {"appended": report.appended - sum(told.values()), "there": there, "repeated": report.repeated}
+        stored = {outcome: report.answers.stored[outcome] for outcome in _OUTCOMES}
+        there += report.answers.counts["stale"] - stored["stale"]
+    return stored | {"appended": report.appended - sum(stored.values()), "there": there, "repeated": report.repeated}
 
 
 def _words(counts: Mapping[str, int]) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rightful.reports.session_list import Session
 
 LIMIT = 20
-"""Sessions that are listed unless another number is asked for."""
+"""The default number of listed sessions."""
 
 
 def run(args: argparse.Namespace) -> int:

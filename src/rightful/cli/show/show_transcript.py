@@ -137,8 +137,8 @@ def _head(transcript: Transcript, view: View) -> None:
         )
     if (started := transcript.started) is not None:
         facts = {name: getattr(started, name) for name in ("harness", "model", "cwd", "work_item")}
-        told = [f"{name} {value}" for name, value in facts.items() if value is not UNSET]
-        print_stdout(", ".join([f"started {time_text(started.at_us, is_bound=started.at_basis == 'file')}", *told]))
+        details = [f"{name} {value}" for name, value in facts.items() if value is not UNSET]
+        print_stdout(", ".join([f"started {time_text(started.at_us, is_bound=started.at_basis == 'file')}", *details]))
         extra = {} if started.extra is UNSET else started.extra
         for name in CONTINUES:
             if isinstance(extra.get(name), str):

@@ -221,7 +221,7 @@ def _path(uri: str) -> str:
 
 
 def _write_report(args: argparse.Namespace, place: Place, ended_us: int, report: dict[str, Any]) -> None:
-    """Write the report that was asked for; whole, or not at all."""
+    """Write the report of --report atomically."""
     del place, ended_us
     if args.report is None:
         return

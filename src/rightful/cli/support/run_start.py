@@ -65,7 +65,7 @@ def begin(args: argparse.Namespace, ledger: Ledger, command: list[str], cwd: Pat
     """Prepare a run and record its start; return what it was given, None if its name is taken.
 
     Raises:
-        UsageError: It cannot be prepared as it was asked. Nothing was started, and nothing is left.
+        UsageError: It cannot be prepared with these options. Nothing was started, and nothing is left.
         StorageError: The ledger, or a folder, cannot be written. Likewise.
     """
     began_us = now_us()
@@ -135,7 +135,7 @@ def _placed(
 
 
 def _where(args: argparse.Namespace, ledger: Path, identity: running.Identity, cwd: Path) -> _WorkFolder:
-    """Return where the run works, having made its work tree if it was asked for."""
+    """Return where the run works, after creating its work tree if --worktree is given."""
     try:
         repository = running_git.repository_of(cwd)
     except running_git.GitError as error:

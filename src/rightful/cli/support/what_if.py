@@ -31,7 +31,7 @@ _PAIR = re.compile(r"((?:[^=]|==)+)=(?!=)(.+)", re.DOTALL)  # `==` is a `=` of a
 _NONE = "none"
 
 _HELP = {
-    "join": "exposures that a grade credits: its own run's (bound), the newest session's (newest)",
+    "join": "exposures to credit: the own run's (bound), the newest session's (newest)",
     "revision": "grades that count: the last of each run (last_wins), all (additive)",
     "credit": "reward per arm: all (full), 1/k (split), salience_weight, salience_split",
     "decay": "decay of evidence: none, time:7d (half-life), session:0.99, arm:0.99, events",
@@ -39,7 +39,7 @@ _HELP = {
     "grader": "count only this grader, a producer/rubric pattern (repeatable; order of preference)",
     "without_grader": "exclude this grader, a producer/rubric pattern (repeatable)",
     "without_session": "exclude this session and the rest of its run (repeatable)",
-    "arm_alias": "count ALIAS as the arm ARM; write = in a name as == (repeatable)",
+    "arm_alias": "count ALIAS as ARM; write = in a name as == (repeatable)",
     "balances": "count only opening balances from this source pattern, or none (repeatable)",
 }
 _VALUES = {
