@@ -11,7 +11,6 @@ MOST: dict[str, int] = {
     "events comment": 15,
     "handoffs comment": 19,
     "histories comment": 28,
-    "importers comment": 4,
     "integrations comment": 30,
     "log comment": 14,
     "projections comment": 1,

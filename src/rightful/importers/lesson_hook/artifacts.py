@@ -61,7 +61,7 @@ NAMESPACE = "claude-code"
 
 _EVENTS_NAME = re.compile(r"cc-session-(?P<safe>.+)-lessons\.jsonl\Z")
 LABELLED = "gptme-session"
-"""The namespace of what GPTME_SESSION_ID said, where no other tool's id can be told in it."""
+"""The namespace of an id from GPTME_SESSION_ID that has the form of no other tool's ids."""
 
 _OF_CLAUDE_CODE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
 _CONVERSATION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-[^/\\]+\Z")
@@ -137,7 +137,7 @@ class LessonHookReader(Reader):
         """Yield the exposures of one object.
 
         Raises:
-            InvalidEventError: It is none of the four artifacts, or its session is unknown.
+            InvalidEventError: It does not have the form of an artifact, or its session is unknown.
         """
         match _artifact(found.value):
             case "state":

@@ -148,7 +148,7 @@ def _sql(text: str, store: Store) -> str:
 def sessions_of(connection: Connection, store: Store) -> Iterator[tuple[str | None, Any]]:
     """Yield each session of a store: its id, and its creation time as stored.
 
-    The id is None if it is not UTF-8 text.
+    An id that is not UTF-8 text is returned as None.
     """
     begun = "(SELECT created_at FROM SESSIONS s WHERE s.session_id = ids.session_id)" if store.sessions else "NULL"
     known = " UNION SELECT session_id FROM SESSIONS" if store.sessions else ""
@@ -160,7 +160,7 @@ def sessions_of(connection: Connection, store: Store) -> Iterator[tuple[str | No
 def branches_of(connection: Connection, store: Store, session_id: str) -> list[str | None]:
     """Return the branches of a session, in the order of their creation; empty for a session without branches.
 
-    A branch is None if its id is not UTF-8 text.
+    A branch whose id is not UTF-8 text is returned as None.
     """
     if not store.branches:
         return []
