@@ -6,7 +6,7 @@ import pytest
 from tests import english
 
 MOST: dict[str, int] = {
-    "docs docs": 4,
+    "docs docs": 3,
     "encoding comment": 10,
     "events comment": 15,
     "handoffs comment": 19,
