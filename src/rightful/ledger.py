@@ -1,4 +1,4 @@
-"""The façade: `open` wires recorder, log and projections once, and `Ledger` is what you hold."""
+"""The façade: `open` connects recorder, log and projections, and returns a `Ledger`."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def open(  # noqa: A001 - `rightful.open` is the name that others rely on
 
     Args:
         path_or_url: The ledger's folder, or `lmdb://` and the folder.
-        create: Make it if there is none. Nothing is made otherwise.
-        readonly: Ask for nothing but reading; works where the folder cannot be written.
-        clock: Tells when a row is written; microseconds since 1970, UTC.
+        create: Create the ledger if it does not exist.
+        readonly: Open it for reading only; works in a folder that is not writable.
+        clock: Returns the time at which a row is written; microseconds since 1970, UTC.
 
     Raises:
-        UsageError: It is a URL of a kind that is not supported, or cannot be both made and read-only.
-        LedgerNotFoundError: There is none. Make one with `create=True` or `rightful init`.
-        ForeignStoreError: What stands there is not a whole ledger. It was not touched.
-        StorageError: It cannot be opened; the error says why and what to do.
+        UsageError: The URL scheme is not supported, or both `create` and `readonly` were passed.
+        LedgerNotFoundError: The ledger does not exist. Create it with `create=True` or `rightful init`.
+        ForeignStoreError: The folder is not a complete ledger. It was not changed.
+        StorageError: It cannot be opened; the error states the cause and the fix.
     """
     path = folder_of(path_or_url)
     if create and readonly:
@@ -76,7 +76,7 @@ def folder_of(path_or_url: str | os.PathLike[str]) -> Path:
     """Return the folder of a ledger's path or URL; `~` and `~user` at its beginning mean a home, as in a shell.
 
     Raises:
-        UsageError: It is empty, can be no path, or is a URL of a kind that is not supported.
+        UsageError: It is empty, is not a valid path, or has a URL scheme that is not supported.
     """
     text = os.fspath(path_or_url)
     scheme = re.match(_SCHEME, text) if "://" in text else None
@@ -98,14 +98,14 @@ def folder_of(path_or_url: str | os.PathLike[str]) -> Path:
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """What a ledger says of itself.
+    """The state of a ledger.
 
     Attributes:
         path: Its folder.
         id: Its own UUID; a copy keeps it.
-        events: How many rows it holds; the last position.
-        last_recorded_at: When the last one was written; None when there is none.
-        watermark: The position that the stored projections have folded; 0 when there are none.
+        events: The number of its rows; the last position.
+        last_recorded_at: When the last row was written; None if it is empty.
+        watermark: The position that the stored projections have folded; 0 if none are stored.
     """
 
     path: str
@@ -121,7 +121,7 @@ class Ledger:
     Attributes:
         path: Its folder.
         id: Its own UUID; a copy keeps it.
-        log: What it stands on: conditional appends and stored rows are found there.
+        log: The underlying log, for conditional appends and stored rows.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Write what its turns still hold, keep the projections for the next time, and give back all. Twice is once."""
+        """Write the queued events of its turns, save the projections and release all resources; idempotent."""
         if (outboxes := sys.modules.get("rightful.recording.outbox")) is not None:  # else no turn was begun
             outboxes.drain(self.log)
         try:
@@ -156,17 +156,17 @@ class Ledger:
     ) -> list[Receipt]:
         """Append events in one transaction; return a receipt for each, in order, once they are durable.
 
-        An invalid event gets a receipt with its place and touches no neighbour. Sending a batch
+        An invalid event gets a receipt with its place and does not affect the others. Sending a batch
         again is safe, however often.
 
         Args:
             events: Structs of `rightful.events` or wire objects.
-            timeout_s: How long to wait for other writers; seconds. None waits for ever.
+            timeout_s: How long to wait for other writers; seconds. None waits forever.
 
         Raises:
-            UsageError: There are more events than one transaction holds. Nothing was written.
-            BusyError: Others held the ledger that long. Nothing was written; send it again.
-            OutcomeUnknownError: Whether it was written is not known. Send the same events again.
+            UsageError: There are more events than the limit of one transaction. Nothing was written.
+            BusyError: Another writer had the write lock for that long. Nothing was written; send it again.
+            OutcomeUnknownError: It is not known whether it was written. Send the same events again.
             StorageError: The store failed. Nothing was written.
         """
         return self.log.append(events, timeout_s=timeout_s)
@@ -179,16 +179,16 @@ class Ledger:
         after: int = 0,
         until: int | None = None,
     ) -> Iterator[Recorded]:
-        """Yield recorded events by ascending position, those of every outcome.
+        """Yield recorded events of every outcome, by ascending position.
 
         Args:
             session: Only those of this session, named in full.
             types: Only those of these types.
-            after: Begin behind this position.
+            after: Start after this position.
             until: End with this position.
 
         Raises:
-            DamagedRowError: A row does not fit its checksum. Those before it can be read.
+            DamagedRowError: A row does not match its checksum. Earlier rows can be read.
         """
         return self.log.read(session=session, types=types, after=after, until=until)
 
@@ -200,13 +200,13 @@ class Ledger:
         types: Iterable[str] | None = None,
         timeout_s: float | None = None,
     ) -> Following:
-        """Follow the ledger: all that stands after a position, then all that is added, by whomever.
+        """Follow the ledger: first the stored events after a position, then new events of any process.
 
         Args:
-            after: Begin behind this position; give the last one you have dealt with to resume.
+            after: Start after this position; to resume, pass the last position that you processed.
             session: Only events of this session, named in full.
             types: Only events of these types.
-            timeout_s: End when nothing was added for so long; seconds. None follows for ever.
+            timeout_s: End after this time without a new event; seconds. None follows forever.
 
         Returns:
             An iterator that blocks; its `stop()` ends it from any thread.
@@ -217,7 +217,7 @@ class Ledger:
         """Return the producer of that name, for hooks and runners: a method for each kind of fact.
 
         Raises:
-            InvalidEventError: The name has not the form of a producer's name.
+            InvalidEventError: The name is not a valid producer name.
         """
         from rightful.recording.producer import Producer
 
@@ -269,7 +269,7 @@ class Ledger:
         return Handoffs(self.log, clock=self._clock, same_run=same_run)
 
     def status(self) -> Status:
-        """Return what the ledger says of itself."""
+        """Return the state of the ledger."""
         head = self.log.head()
         last = [row for page in self.log.scan(max(head - 1, 0), head) for row in page]
         return Status(
@@ -294,14 +294,14 @@ class Ledger:
         return Store(self.path / "projections", self.id, writable=not self._readonly)
 
     def locate(self, session: str, *, roots: Iterable[str | os.PathLike[str]] = ()) -> Answer:
-        """Search for a session's transcript, and tell whether it is its own.
+        """Search for a session's transcript, and check whether it belongs to the session.
 
         Args:
             session: The session: a full name, or a value over all namespaces.
             roots: Folders to search and nothing else; those that the tools use here if none is given.
 
         Raises:
-            UsageError: No session has that name, or several have that value; or a folder does not exist.
+            UsageError: No session has that name, several have that value, or a folder does not exist.
             UpgradeError: A row was written by a newer program.
         """
         from rightful.locate import find_transcripts
@@ -327,10 +327,10 @@ class Ledger:
                 largest event time up to the position if None.
 
         Raises:
-            PolicyError: It is no policy.
+            PolicyError: It is not a valid policy.
             UsageError: `as_of` lies beyond the ledger, or a time cannot be read.
-            UpgradeError: A row was written by a newer program. Upgrade and ask again.
-            DamagedRowError: A row does not fit its checksum.
+            UpgradeError: A row was written by a newer program. Upgrade and run it again.
+            DamagedRowError: A row does not match its checksum.
         """
         from rightful.policies import policy_of
 
@@ -358,9 +358,9 @@ class Ledger:
             balances: Patterns of the sources whose opening balances count on both sides.
 
         Raises:
-            PolicyError: One of the two is no policy.
+            PolicyError: One of the two is not a valid policy.
             UsageError: `as_of` lies beyond the ledger, or a time cannot be read.
-            UpgradeError: A row was written by a newer program. Upgrade and ask again.
+            UpgradeError: A row was written by a newer program. Upgrade and run it again.
         """
         from rightful.reports.audits.rule_audit import audit
 
@@ -381,7 +381,7 @@ class Ledger:
             UsageError: No row names the session.
             IncompleteTranscriptError: It is not known to be whole; the error says what it lacks.
             UpgradeError: A row of it was written by a newer program. Upgrade and ask again.
-            DamagedRowError: A row does not fit its checksum.
+            DamagedRowError: A row does not match its checksum.
         """
         from rightful.projections.transcripts.session_rows import transcript_of
 

@@ -319,7 +319,7 @@ def plain(payload: object) -> tuple[str, object]:
 
 
 def _equal(one: object, other: object) -> bool:
-    """Say whether two payloads are stored as the same, NaN and tuples among them."""
+    """Return whether two payloads are stored as the same bytes, also with NaN or tuples."""
     return bool(content.escape(one)[0] == content.escape(other)[0])
 
 

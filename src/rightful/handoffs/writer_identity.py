@@ -1,4 +1,4 @@
-"""What is found of who hands something over, independently of what they say of themselves.
+"""Facts about the caller of a handoff, found in its environment and not stated by itself.
 
 | variable | says |
 |---|---|
@@ -24,7 +24,7 @@ from rightful.errors import HandoffMismatchError, UsageError
 from rightful.identity import is_session, split_session
 
 SameRun = Callable[[str, str], bool | None]
-"""Says whether links join two session names into one run; None where they do not tell."""
+"""Returns whether links join two session names into one run; None if that is not known."""
 
 NATIVE = (
     ("CLAUDE_CODE_SESSION_ID", "claude-code"),
@@ -89,7 +89,7 @@ def recorded_facts(found: Any, extra: Mapping[str, Any] | None) -> Facts:  # noq
 
 
 def check_caller(name: str, session: str, facts: Facts, same_run: SameRun) -> None:
-    """Refuse a session that what was found of the caller contradicts.
+    """Refuse a session name that the facts about the caller contradict.
 
     Args:
         name: What the handoff is called.
@@ -115,7 +115,7 @@ def check_caller(name: str, session: str, facts: Facts, same_run: SameRun) -> No
 
 
 def check_session(session: str) -> None:
-    """Refuse what names no session.
+    """Refuse an invalid session name.
 
     Raises:
         UsageError: It is no session's name.
@@ -134,7 +134,7 @@ def _mismatch(name: str, session: str, why: str) -> HandoffMismatchError:
 
 
 def contradiction(mine: Facts, theirs: Facts, same_run: SameRun) -> str | None:
-    """Say by which fact two callers that name one session are of two runs; None where no fact says so.
+    """Return the fact that shows that two callers with one session name belong to two runs; None if there is none.
 
     Args:
         mine: What was found of the caller.

@@ -1,7 +1,7 @@
-"""What the rows of a history say beside its items: when, by whom, of which run and response, and what was deferred.
+"""Annotations of a history's rows: the time, the producer, the run and response, and deferred compactions.
 
-Of sessions that are imported from a tool's files also what an item has no place for (that a result failed, that
-something is known only by its hash), and whose continuation they are.
+For sessions that were imported from a tool's files also facts that an item has no field for (a failed result, a text
+known only by its hash), and which session they continue.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ _decode_body = msgspec.json.Decoder(_AnnotatedBody).decode
 
 
 class RowAnnotations(msgspec.Struct, frozen=True, kw_only=True):
-    """What one row says beside items.
+    """The annotations of one row.
 
     Attributes:
         id: The event id.
         type: The event type.
-        session: Whose row it is: that of another session, where the history was begun with that one's.
-        position: Where it stands.
+        session: The session of the row; another one if the history was forked from it.
+        position: Its position.
         at_us: When it happened; microseconds since 1970, UTC.
-        is_bound: That is a file's time, an upper bound.
-        producer: Who wrote it.
-        erased: Its content was erased.
-        agent: Which agent spoke.
-        run: Which run did it.
-        ordinal: Which batch of that run it is.
-        response_id: The provider's response.
-        reason: Why a compaction could not be done.
-        usage: What was used.
-        is_error: A tool failed.
-        extra: What the producer says beside, of what a transcript tells.
+        is_bound: Whether that is a file's time, an upper bound.
+        producer: The producer that wrote it.
+        erased: Whether its content was erased.
+        agent: The agent that produced the items.
+        run: The key of the run.
+        ordinal: The number of the batch in that run.
+        response_id: The provider's id of the response.
+        reason: Why a compaction was not possible.
+        usage: The token counts.
+        is_error: Whether a tool failed.
+        extra: The producer's `extra` of a transcript row.
     """
 
     id: str
@@ -78,7 +78,7 @@ class RowAnnotations(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Continued(NamedTuple):
-    """Which session is another one's continuation, how (`resumes`, `forked_from`), and whose."""
+    """A session that continues another one, how (`resumes`, `forked_from`), and the other session."""
 
     session: str
     how: str
@@ -86,7 +86,7 @@ class Continued(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """With whose history one begins, and the position through which that was taken."""
+    """The history that another one begins with, and the position through which it is used."""
 
     of: str
     through: int
@@ -97,11 +97,11 @@ class Rows(NamedTuple):
     """The rows of a history.
 
     Attributes:
-        at: What each says beside its items, by position; of the sessions too whose history it begins with.
-        forks: With whose it begins, the nearest first.
-        continued: Which of these sessions continue others of which nothing stands here, as their tools say.
-        deferred: The last compaction that was due and could not be done yet, be it that it was done since.
-        session: Whose history it is.
+        at: The annotations by position, also those of the histories that it was forked from.
+        forks: The histories that it was forked from, the nearest first.
+        continued: Sessions that continue others, as their tools state.
+        deferred: The last compaction that was due and was deferred, even if it was made since.
+        session: The session of the history.
     """
 
     at: dict[int, RowAnnotations]
@@ -112,7 +112,7 @@ class Rows(NamedTuple):
 
 
 class _ImportedRows:
-    """What the rows of imported sessions tell: an item stands at its first row and says what its last one does.
+    """The rows of imported sessions: an item has the position of its first row and the content of its last one.
 
     Attributes:
         continued: As in `Rows`.
@@ -134,7 +134,7 @@ class _ImportedRows:
 
 
 def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
-    """Return what the rows of a history say beside its items.
+    """Return the annotations of a history's rows.
 
     Args:
         log: The ledger's log.

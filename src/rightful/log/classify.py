@@ -22,7 +22,7 @@ REPEATED = frozenset({"stale", "conflict"})
 
 
 STORED_AT = "it stands at position"
-"""How the reason begins of a stale row or a conflict that was sent again, and is not stored twice."""
+"""The start of the reason for a stale or conflicting event that was sent again and is not stored twice."""
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -69,7 +69,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
 
 NEW = Verdict("appended")
-"""The verdict on an id that does not stand in the ledger."""
+"""The verdict on an id that is not in the ledger."""
 
 
 def classify(candidate: Candidate, rows: Sequence[Stored]) -> Verdict:

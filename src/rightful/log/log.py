@@ -37,7 +37,7 @@ TAGS: dict[type[Event], str] = {kind: tag for tag, kind in TYPES.items()}
 """The type name of each struct."""
 
 Clock = Callable[[], int]
-"""Tells the time: microseconds since 1970, UTC."""
+"""Returns the time; microseconds since 1970, UTC."""
 
 
 def now_us() -> int:
@@ -64,13 +64,13 @@ class _Prepared(Candidate, frozen=True, gc=False):
 
 
 class Log:
-    """Facts in the order in which they were written, over any recorder.
+    """Events in the order in which they were written, over any recorder.
 
     Args:
         recorder: Where the rows are kept.
-        path: What to call it in errors.
-        clock: Tells when a row is written.
-        entropy: Gives that many random bytes, for salts.
+        path: Its name in errors.
+        clock: Returns the time at which a row is written.
+        entropy: Returns so many random bytes, for salts.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class Log:
             unless: Write nothing if a row fits this query. Ids are looked up first: when all
                 events stand there already, their receipts say so and the condition is not asked.
             after: Only rows after this position count for `unless`.
-            all_new: Write nothing if a row of one of their ids stands; as `unless` with these ids, at no lookup more.
-            timeout_s: How long to wait for other writers; seconds. None waits for ever.
-            wrote: Gets the rows that were written, once they stand.
+            all_new: Write nothing if one of the ids is stored; like `unless` with these ids, without more lookups.
+            timeout_s: How long to wait for other writers; seconds. None waits forever.
+            wrote: A list to which the written rows are added, once they are durable.
             inline: Commit in the calling thread if the write lock is free; as `LedgerRecorder.decide`.
 
         Raises:
@@ -175,11 +175,11 @@ class Log:
         """Yield pages of rows, each in a short read transaction.
 
         Args:
-            after: Begin behind this position.
+            after: Start after this position.
             until: End with this position; the end of the log as it is met, if None.
 
         Raises:
-            DamagedRowError: A row does not fit its checksum or its commitment.
+            DamagedRowError: A row does not match its checksum or its commitment.
         """
         for page in self.pages(after, until):
             yield page.rows()
@@ -207,12 +207,12 @@ class Log:
         Args:
             session: Only rows of this session, named in full; found by its index.
             types: Only rows of these types.
-            after: Begin behind this position.
+            after: Start after this position.
             until: End with this position; the end of the log as it is met, if None.
 
         Raises:
             UsageError: `after` is negative.
-            DamagedRowError: A row does not fit its checksum or its commitment.
+            DamagedRowError: A row does not match its checksum or its commitment.
         """
         wanted, after = _types(types), _position(after)
         pages = self.scan(after, until) if session is None else self.of_session(session, wanted, after, until)
@@ -225,7 +225,7 @@ class Log:
         """Return all rows of an event id, by ascending position; found by its index.
 
         Raises:
-            DamagedRowError: A row does not fit its checksum or its commitment.
+            DamagedRowError: A row does not match its checksum or its commitment.
         """
         query = DCBQuery(items=[DCBQueryItem(tags=[f"id:{event_id}"])])
         return [row for rows in found_by(self.recorder, query) for row in checked(rows, self.path)]
@@ -242,11 +242,11 @@ class Log:
         Args:
             session: Its name in full.
             types: Only rows of these types.
-            after: Begin behind this position.
+            after: Start after this position.
             until: End with this position; the end of the log as it is met, if None.
 
         Raises:
-            DamagedRowError: A row does not fit its checksum or its commitment.
+            DamagedRowError: A row does not match its checksum or its commitment.
         """
         if re.search(_CANNOT_STAND, session):
             return
@@ -257,7 +257,7 @@ class Log:
         """Yield pages of the rows of a type, as `of_session` does; found by its index.
 
         Raises:
-            DamagedRowError: A row does not fit its checksum or its commitment.
+            DamagedRowError: A row does not match its checksum or its commitment.
         """
         yield from self._pages_by(DCBQuery(items=[DCBQueryItem(types=[kind])]), after, until)
 
@@ -277,7 +277,7 @@ class Log:
         types: Iterable[str] | None = None,
         timeout_s: float | None = None,
     ) -> Following:
-        """Follow the log: all that stands after a position, then all that is added, by whomever.
+        """Follow the log: first the stored events after a position, then new events of any process.
 
         Args:
             after: Begin behind this position; give the last one you have dealt with to resume.
@@ -314,7 +314,7 @@ def _position(after: int) -> int:
 
 
 def _seconds(timeout_s: float | None) -> float | None:
-    """Return a wait that a lock can be asked for; None for ever."""
+    """Return a timeout that a lock accepts; None waits forever."""
     if timeout_s is None or timeout_s > threading.TIMEOUT_MAX:
         return None
     if math.isnan(timeout_s):
@@ -398,7 +398,7 @@ class _Decision:
         return self._unless is not None and view.matches(self._unless, self._after)
 
     def _now(self, view: View) -> int:
-        """No row claims to be older than the one before it, whatever the clock says."""
+        """Return the time of recording; never before that of the last row, whatever the clock returns."""
         last = view.last()
         now = self._clock()
         return now if last is None else max(now, _recorded_at.decode(last.data).recorded_at_us)

@@ -1,4 +1,4 @@
-"""When one state of a growing fact refines another: it says all that the other said, and more.
+"""When one state of a growing fact refines another: it contains all of the other, and more.
 
 Streams are sent as snapshots: an empty call, then its name, then more and more of its
 arguments. The rules are those of the design's section 5; each asks for the same type.
@@ -44,12 +44,12 @@ _NOTHING: tuple[object, ...] = (None, "", {})  # in the order in which one gives
 
 
 def refines(event_type: str, newer: bytes, older: bytes) -> bool:
-    """Say whether one canonical body refines another of the same type. Equal bodies do not.
+    """Return whether one canonical body refines another of the same type. Equal bodies do not.
 
     Args:
         event_type: The type of both.
-        newer: The body that should say more.
-        older: The body that should say less.
+        newer: The body that should contain more.
+        older: The body that should contain less.
     """
     kind = GROWING.get(event_type)
     if kind is None or newer == older:
@@ -95,7 +95,7 @@ def _result(new: Any, old: Any) -> bool:  # noqa: ANN401 - as above
 
 
 def is_placeholder(output: object, *, is_error: bool) -> bool:
-    """Say whether a tool's output only stands in for a result that is not known yet."""
+    """Return whether a tool's output is a placeholder for a result that is not known yet."""
     return is_error and isinstance(output, str) and output.startswith(PLACEHOLDERS)
 
 
@@ -115,7 +115,7 @@ _RULES: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def grows(new: object, old: object) -> bool:
-    """Say whether a value is another one or more of it: nothing to a value, a prefix, a superset."""
+    """Return whether a value equals another one or extends it: from empty, from a prefix, or as a superset."""
     if old in _NOTHING:
         return new not in _NOTHING or _NOTHING.index(new) >= _NOTHING.index(old)
     match old:

@@ -89,7 +89,7 @@ class Outbox:
 
     @contextmanager
     def room(self, size: int, timeout_s: float | None) -> Iterator[None]:
-        """Wait for room, and keep everybody else out while something is put into it.
+        """Wait for room, and lock the outbox while an event is added.
 
         Args:
             size: The size of what will be put; bytes.
@@ -114,7 +114,7 @@ class Outbox:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep everybody else out while something is put into it for which there is always room."""
+        """Lock the outbox while an event is added for which there is always room."""
         with self._lock:
             yield
 
@@ -149,7 +149,7 @@ class Outbox:
                 self._wait(until, timeout_s, "they remain queued and are written as soon as possible")
 
     def give_up(self, timeout_s: float | None) -> list[QueuedEvent]:
-        """Take back what could not be written, and return it.
+        """Drop the queued events, and return them.
 
         Raises:
             BacklogError: It is being written, after so long. Nothing was given up.
@@ -167,7 +167,7 @@ class Outbox:
         return left
 
     def stop(self, *, wait: bool) -> None:
-        """Let the writing thread end once nothing waits."""
+        """End the writer thread once the queue is empty."""
         if not self.is_ours:
             return
         with self._lock:
@@ -300,7 +300,7 @@ _open: weakref.WeakSet[Outbox] = weakref.WeakSet()
 
 @atexit.register
 def drain(log: Log | None = None) -> None:
-    """Write what waits for a log, or for any: nobody can write it later."""
+    """Write the queued events for a log, or for all logs: no other process can write them later."""
     for outbox in list(_open):
         if log is None or outbox.log is log:
             outbox.drain(limits.OUTBOX_EXIT_S)

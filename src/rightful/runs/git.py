@@ -191,7 +191,7 @@ def _remove_half(repository: Repository, path: Path, branch: str) -> None:
 
 @contextmanager
 def _alone(repository: Repository) -> Iterator[None]:
-    """Let one run at a time make or remove a work tree of a repository.
+    """Lock a repository, so that one run at a time creates or removes a work tree.
 
     git reads what it knows of all work trees while it makes one, and fails where another is half made.
     """
@@ -216,7 +216,7 @@ def _changes(repository: Repository) -> int:
 
 
 def work_in(repository: Repository, tree: Worktree) -> str | None:
-    """Say what work a run's work tree has in it; None if there is none, so that it can go."""
+    """Return what work a run's work tree contains; None if there is none, so that it can be removed."""
     tip = answer(repository.folder, "rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}")
     if not tree.path.exists():
         return None if tip in {tree.base, None} else "its commits are on that branch"
@@ -232,14 +232,14 @@ def work_in(repository: Repository, tree: Worktree) -> str | None:
 
 
 def _left(tree: Worktree) -> bool:
-    """Say whether a work tree was on commits that no ref leads to: they would be lost with its log of HEAD."""
+    """Return whether a work tree was on commits that only its reflog of HEAD reaches."""
     seen = answer(tree.path, "log", "--walk-reflogs", "--format=%H", "HEAD") or ""
     known = ("--not", "--all")
     return bool(answer(tree.path, "rev-list", "--max-count=1", "--ignore-missing", "--stdin", *known, given=seen))
 
 
 def end_worktree(repository: Repository, tree: Worktree, *, keep: bool) -> str | None:
-    """Remove a run's work tree and its branch if no work is in it; say why it was kept, None if it is gone.
+    """Remove a run's work tree and its branch if it contains no work; return why it was kept, or None.
 
     Ignored files in it are not work: they go with it. What its command removed is only forgotten.
     """

@@ -46,13 +46,13 @@ def _callers(environment: Mapping[str, str]) -> str:
 
 
 def end(temp: Path, environment: Mapping[str, str], needed: list[str], *, keep: bool) -> str | None:
-    """Hand back what others look for and remove the rest; say why the folder was kept, None if it is gone.
+    """Move back the files that other tools look for and remove the rest; return why the folder was kept, or None.
 
     Args:
         temp: The folder.
         environment: The caller's environment.
-        needed: Paths of files that somebody was told of.
-        keep: Remove nothing.
+        needed: Paths of files that were reported, such as transcripts.
+        keep: Do not remove anything.
     """
     if keep:
         return "--keep was given"
@@ -75,7 +75,7 @@ def _left(temp: Path) -> Iterator[Path]:
 
 
 def _moved(path: Path, to: Path) -> bool:
-    """Move a file to where nothing stands; say whether that was done."""
+    """Move a file to a path that does not exist; return whether that was done."""
     try:
         to.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:

@@ -210,7 +210,7 @@ def _append(log: Log, events: list[Wire], **how: Any) -> None:  # noqa: ANN401 -
 
 
 def _taken(log: Log, identity: Identity, claims: list[Wire]) -> str | None:
-    """Say which other run claims a transcript, or the name under which its tool knows it."""
+    """Return why a transcript, or its tool's name for it, belongs to another run; None if it is free."""
     names = {event["other"] for event in claims if event["type"] == LINKED}
     uris = {event["uri"] for event in claims if event["type"] == BOUND}
     is_weak = any(event["evidence"] == "cwd-window" for event in claims)

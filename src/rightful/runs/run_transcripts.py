@@ -141,7 +141,7 @@ def sought(span: Span) -> Sought:
 
 
 def _by_id(span: Span) -> Sought | None:
-    """Return what bears the id that the tool was told to use; None if it was told none."""
+    """Return the transcript with the id that the tool was started with; None if it was started without one."""
     told = (span.own.native_id, "native") if span.own.native_id else told_id(span.harness, span.words)
     if told is None:
         return None
@@ -183,7 +183,7 @@ def _target(pointer: Path) -> str | None:
 
 
 def _contradicts(span: Span, file: FileEvidence) -> bool:
-    """Say whether a file tells of another tool, folder or time than the run's."""
+    """Return whether a file states another tool, folder or time than the run's."""
     if span.harness not in {None, file.tool} or file.inherits is not None:
         return True
     return (file.cwd is not None and not _same(file.cwd, span.cwd)) or not _begins_in(span, file, unknown=True)

@@ -62,7 +62,7 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class View(Protocol):
-    """What a decision sees: all that stands before it, in its own write transaction."""
+    """The rows before a decision, as its own write transaction sees them."""
 
     @property
     def head(self) -> int:
@@ -75,7 +75,7 @@ class View(Protocol):
         """Return all rows that have the tag, with their positions, ascending."""
 
     def matches(self, query: DCBQuery, after: int | None) -> bool:
-        """Tell whether a row after that position fits the query."""
+        """Return whether a row after that position matches the query."""
 
 
 Decision = Callable[[View], Sequence[DCBEvent]]
@@ -83,7 +83,7 @@ Decision = Callable[[View], Sequence[DCBEvent]]
 
 
 class LedgerRecorder(DCBRecorder):
-    """A recorder that a ledger can stand on."""
+    """A recorder that a ledger can use."""
 
     @abstractmethod
     def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S, inline: bool = False) -> int:
@@ -93,7 +93,7 @@ class LedgerRecorder(DCBRecorder):
         nothing of this decision is written.
 
         Args:
-            decision: What to write, given what stands there; it may be called again.
+            decision: Returns what to write, given the stored rows; it may be called again.
             timeout_s: How long to wait for other writers; seconds. None waits forever.
             inline: Commit in the calling thread if the write lock is free; saves four thread switches. Then
                 `timeout_s` does not limit the commit itself. Only for threads that never receive an exception
@@ -103,7 +103,7 @@ class LedgerRecorder(DCBRecorder):
             The position of the last event written, after it is durable; the head if none was.
 
         Raises:
-            BusyError: Others held the store that long. Nothing was written, nor will be.
+            BusyError: Another writer had the write lock for that long. Nothing was written, nor will be.
             OutcomeUnknownError: It was being committed when the time was over, or the store
                 failed and could not be asked. Send the same events again.
             StoreFullError: There was no room. Nothing was written.
@@ -139,15 +139,15 @@ class LedgerRecorder(DCBRecorder):
 
     @abstractmethod
     def wait_beyond(self, position: int, timeout_s: float | None = None, stop: threading.Event | None = None) -> int:
-        """Wait until a row stands after the position, whoever writes it, and return the head.
+        """Wait until any process has written a row after the position, and return the head.
 
         Returns:
             The head: beyond `position`, and durable, unless the time was over or `stop` was set first.
         """
 
     def rest(self) -> None:
-        """Give the system what can be read again; called now and then by who writes much. An engine may need it."""
+        """Release cached pages to the system; bulk writers call it now and then. An engine may need it."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what the recorder holds. Closing twice is nothing."""
+        """Release all resources; idempotent."""

@@ -39,8 +39,8 @@ class LMDBRecorder(LedgerRecorder):
         readonly: Never write. A read-only folder can only be opened so.
 
     Raises:
-        LedgerNotFoundError: There is no store, and `create` was not asked for.
-        ForeignStoreError: What stands there is not a whole store of this kind.
+        LedgerNotFoundError: The store does not exist, and `create` is false.
+        ForeignStoreError: The folder is not a complete store of this kind.
         InUseError: It is being compacted, repaired or restored.
         StorageError: It cannot be opened.
     """
@@ -124,7 +124,7 @@ class LMDBRecorder(LedgerRecorder):
         return self._tables
 
     def read(self, query: DCBQuery | None = None, *, after: int | None = None, limit: int | None = None) -> Response:
-        """Return the events that fit, ascending; as `DCBRecorder.read`.
+        """Return the matching events, ascending; as `DCBRecorder.read`.
 
         Raises:
             DamagedRowError: A row does not fit its checksum; from the iteration.
@@ -134,7 +134,7 @@ class LMDBRecorder(LedgerRecorder):
         return Response(self, query, after or 0, limit)
 
     def subscribe(self, query: DCBQuery | None = None, *, after: int | None = None) -> Subscription:
-        """Return the events that fit as they come; as `DCBRecorder.subscribe`."""
+        """Return the matching events as they are written; as `DCBRecorder.subscribe`."""
         from rightful.storage.eventsourcing.subscription import Subscription
 
         self._open()
@@ -177,7 +177,7 @@ class LMDBRecorder(LedgerRecorder):
         return head
 
     def settle(self) -> None:
-        """Make durable what was read: a commit is seen before its sync, and who notes a position relies on it.
+        """Sync the rows returned so far. Commits are visible before they are synced: call it to store a position.
 
         Raises:
             StorageError: The system failed.
@@ -190,7 +190,7 @@ class LMDBRecorder(LedgerRecorder):
             raise storage_error(Path(self._path), error) from error
 
     def wake(self) -> None:
-        """Have waiting threads look whether they should stop."""
+        """Wake waiting threads, so that they check whether they should stop."""
         if self._store is not None and self._store.env.is_ours():
             self._store.news.announce()
 
@@ -203,7 +203,7 @@ class LMDBRecorder(LedgerRecorder):
     # -- end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Give the store back; the last handle of the process closes it."""
+        """Release the store; the last handle of the process closes it."""
         self._store = None
         open_stores.release(self._handle)  # in the child of a fork there is none of its parent's
 

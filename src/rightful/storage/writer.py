@@ -47,7 +47,7 @@ class Request:
 
     Attributes:
         work: What to do; the session knows how.
-        claim: Taken by the writer to run it, or by the caller to withdraw it.
+        claim: Acquired by the writer to run it, or by the caller to withdraw it.
         done: Locked until there is an outcome.
         result: What it returned.
         error: What it raised.
@@ -71,16 +71,16 @@ class Request:
 
 
 class Session(Protocol):
-    """What a kind of store does in a turn."""
+    """What a kind of store does while it has the write lock."""
 
     def begin(self) -> None:
-        """Look at where the store stands."""
+        """Read the current state of the store."""
 
     def apply(self, request: Request) -> Any:  # noqa: ANN401 - as the work
         """Do one caller's work and return its result."""
 
     def spoiled(self) -> bool:
-        """Tell whether the work that just failed had begun to write."""
+        """Return whether the work that just failed had begun to write."""
 
     def commit(self) -> None:
         """Write what was applied, or nothing; raises `SpoiledError` or `UnclearError`."""
@@ -89,11 +89,11 @@ class Session(Protocol):
         """Write nothing of what was applied."""
 
     def settle(self) -> None:
-        """Make durable what the answers rest on, when the turn is over."""
+        """Sync everything that the answers rely on, after the write lock was released."""
 
 
 class News:
-    """Tells waiting threads of this process about commits.
+    """Notifies waiting threads of this process about commits.
 
     It has no lock, which a waiting thread that an exception interrupts could leave locked.
     """
@@ -104,7 +104,7 @@ class News:
         self.count = 0
 
     def announce(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiting threads."""
         self.count = next(self._numbers)
         while self._waiting:
             with contextlib.suppress(IndexError, RuntimeError):  # another thread was faster, or woke it already
@@ -125,7 +125,7 @@ class Writer:
     """The writer of one environment in this process.
 
     Attributes:
-        news: Where its commits are told.
+        news: Where its commits are announced.
     """
 
     def __init__(self, env: Environment, session: Session, news: News) -> None:
@@ -171,7 +171,7 @@ class Writer:
         return request.result
 
     def _is_served_here(self, request: Request) -> bool:
-        """Do the work in the caller's thread, if nobody else writes or waits; tell whether it was done."""
+        """Do the work in the caller's thread if no other caller writes or waits; return whether it was done."""
         batch, has_lock, is_served = [request], False, False
         try:
             has_lock = self._at_work.acquire(blocking=False)
@@ -193,7 +193,7 @@ class Writer:
         self._queue.put(request)
 
     def _man(self) -> None:
-        """Have a thread work off the queue; one that an exception from outside has ended is replaced."""
+        """Start the writer thread, or replace one that an exception from outside has ended."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = self._started(str(self._env.root))
 
@@ -223,7 +223,7 @@ class Writer:
             raise OutcomeUnknownError(str(self._env.root), request.ids(), f"not committed within {timeout_s:g} s")
 
     def stop(self) -> None:
-        """Take no more work, finish what is begun, refuse what waits."""
+        """Accept no more requests, finish the current ones, refuse the queued ones."""
         thread = run_locked(self._door, self._shut)
         if thread is None or not thread.is_alive():
             run_locked(self._at_work, self._turnstile.close)
@@ -254,7 +254,7 @@ class Writer:
         run_locked(self._at_work, self._turnstile.close)
 
     def _serve_next(self) -> bool:
-        """Serve the request that is first in the queue, and those behind it; return False once the store was closed."""
+        """Process the queued requests; return False once the store was closed."""
         self._batch.append(self._queue.get())  # on one line, so that none is lost
         if self._batch[0] is self._end:
             self._batch.clear()
@@ -264,7 +264,7 @@ class Writer:
         return True
 
     def _take_turn(self, batch: list[Request], enter: Callable[[], bool]) -> bool:
-        """Serve the callers; tell whether there was a turn to be had."""
+        """Process the requests. Return False if the write lock was not available."""
         try:
             if self._company > 1:  # a lone caller never waits
                 self._linger(batch)
@@ -277,7 +277,7 @@ class Writer:
             return True
 
     def _linger(self, batch: list[Request]) -> None:
-        """Wait for the callers of the last commit to come back, since they mostly do."""
+        """Wait briefly for the callers of the last commit, which usually write again (group commit)."""
         until = time.monotonic() + limits.LINGER_S
         while len(batch) < self._company and (left := until - time.monotonic()) > 0:
             try:

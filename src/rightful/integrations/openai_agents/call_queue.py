@@ -1,4 +1,4 @@
-"""One call after the other: the calls of a session, off the event loop, in the order in which they were made.
+"""A queue of calls: the calls of a session, made one after the other and off the event loop.
 
 An `asyncio.Lock` belongs to one event loop. A session may be used from several, and from threads; so its calls
 wait in a line of its own, which threads shared by all sessions work off. One that has nothing
@@ -50,10 +50,10 @@ class _Threads:
         self._is_open = True
 
     def start(self, work: Callable[[], None]) -> None:
-        """Have a thread do it, when one is free. It is done again where an exception from outside interrupts it.
+        """Do the work in a thread, when one is free. If an exception from outside interrupts it, it is done again.
 
         Raises:
-            RuntimeError: None is to be had: the system gives no more, or the interpreter ends.
+            RuntimeError: No thread is available: the system refuses more, or the interpreter is shutting down.
         """
         run_locked(self._lock, self._start, work)
 
@@ -110,7 +110,7 @@ class _Threads:
         self._free += 1
 
     def end(self) -> None:
-        """Let what was begun end before the interpreter does."""
+        """Wait for the calls in progress before the interpreter exits."""
         run_locked(self._lock, self._end)
         for thread in self._all:
             thread.join()
@@ -129,7 +129,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Call(Generic[T]):
-    """A call in a line, and its outcome to come.
+    """A queued call, and its future outcome.
 
     Attributes:
         is_done: Whether it has an outcome.
@@ -146,7 +146,7 @@ class Call(Generic[T]):
         self._tells: list[Callable[[], object]] = []
 
     def withdraw(self) -> None:
-        """Leave it out if it has not begun; its outcome is that it was cancelled."""
+        """Cancel it if it has not begun."""
         run_locked(self._lock, self._begin)
 
     def _begin(self) -> Callable[[], T] | None:
@@ -154,7 +154,7 @@ class Call(Generic[T]):
         return work
 
     def make(self) -> None:
-        """Make it, or leave it out. One that an exception from outside interrupted is not made again."""
+        """Make the call, or skip it if it was withdrawn. After an exception from outside it is not made again."""
         if self._has_result or self._error is not None:
             return
         try:
@@ -168,22 +168,22 @@ class Call(Generic[T]):
             self._error = error
 
     def tell(self) -> None:
-        """Say that it has an outcome now; again, where an exception interrupted that."""
+        """Notify those that wait for the outcome; again, if an exception interrupted that."""
         run_locked(self._lock, self._end)
         for tell in self._tells:
-            with contextlib.suppress(Exception):  # who cannot be told, his loop being closed, keeps nobody waiting
+            with contextlib.suppress(Exception):  # a failing callback, such as of a closed loop, must not block others
                 tell()
 
     def _end(self) -> None:
         self.is_done = True
 
     def then(self, tell: Callable[[], object]) -> None:
-        """Have a function called once there is an outcome: by the line's thread, or at once."""
+        """Call a function once there is an outcome: in the queue's thread, or at once."""
         if run_locked(self._lock, self._is_told, tell):
             tell()
 
     def _is_told(self, tell: Callable[[], object]) -> bool:
-        """Return whether there is an outcome; else note whom to tell."""
+        """Return whether there is an outcome; otherwise store the callback."""
         if not self.is_done:
             self._tells.append(tell)
         return self.is_done
@@ -223,7 +223,7 @@ class CallQueue:
         self._pid = os.getpid()  # last: after an exception it begins again
 
     def put(self, work: Callable[[], T]) -> Call[T]:
-        """Add a call to the line and return it. One that is withdrawn before it has begun is left out."""
+        """Add a call to the queue and return it. A call that is withdrawn before it has begun is skipped."""
         if self._pid != os.getpid():  # a fork has none of the threads that its parent's calls wait for
             self._begin()
         call = Call(work, self._lock)
@@ -297,7 +297,7 @@ class CallQueue:
 
 
 async def wait_until_done(call: Call[T]) -> T:
-    """Wait until it is known what a write did, however often the caller is cancelled; only then let it be cancelled.
+    """Wait for the outcome of a write, even if the caller is cancelled; raise the cancellation afterwards.
 
     Otherwise a caller could go on as if nothing had been written while it was (openai-agents-python#1658).
     """
@@ -313,7 +313,7 @@ async def wait_until_done(call: Call[T]) -> T:
 
 
 async def wait_unless_cancelled(call: Call[T]) -> T:
-    """Wait for what a call only reads. If the caller is cancelled before it has begun, it is left out."""
+    """Wait for a call that only reads. If the caller is cancelled before the call has begun, it is skipped."""
     try:
         await _told(call)
     except asyncio.CancelledError:
@@ -323,7 +323,7 @@ async def wait_unless_cancelled(call: Call[T]) -> T:
 
 
 def _told(call: Call[Any]) -> asyncio.Future[None]:
-    """Return what ends when there is an outcome. To cancel it does not cancel the call."""
+    """Return a future that is done when there is an outcome. Cancelling it does not cancel the call."""
     loop = asyncio.get_running_loop()
     told: asyncio.Future[None] = loop.create_future()
 
