@@ -193,8 +193,8 @@ def test_a_journal_of_a_copy_that_went_on_by_itself_is_refused(tmp_path: Path) -
     _assert_refused(_journal_of(copy, folder), "its journal is of a copy of this store that went on by itself")
 
 
-def test_an_older_copy_of_the_journal_of_one_round_is_one_of_two_that_cannot_be_told(tmp_path: Path) -> None:
-    """The other is an older copy of the whole folder: a checkpoint kept elsewhere tells of both."""
+def test_older_journal_of_current_round_is_one_of_three_undetected_copies(tmp_path: Path) -> None:
+    """The second is below. The third is an older copy of the whole folder. Only a checkpoint can detect them."""
     folder = filled(tmp_path / "s", 2)
     before = journal(folder).read_bytes()
     with opened(folder) as recorder:
@@ -202,6 +202,18 @@ def test_an_older_copy_of_the_journal_of_one_round_is_one_of_two_that_cannot_be_
     journal(folder).write_bytes(before)
     with opened(folder) as recorder:
         assert recorder.head() == 2
+
+
+def test_complete_journal_of_previous_round_is_one_of_three_undetected_copies(tmp_path: Path) -> None:
+    """It ends with the check that the tables stored, as after a kill between the transaction and the next anchor."""
+    folder = filled(tmp_path / "s", 2)
+    before = journal(folder).read_bytes()
+    _rounds(folder, 1)
+    with opened(folder) as recorder:
+        assert recorder.head() == 5
+    journal(folder).write_bytes(before)
+    with opened(folder) as recorder:
+        assert recorder.head() == 3
 
 
 def test_the_journal_has_its_room_on_disk_and_is_its_owners_alone(tmp_path: Path) -> None:
