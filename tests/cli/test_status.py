@@ -259,7 +259,7 @@ def test_what_is_folded_whole_is_said_without_a_word_on_the_rest(run: Run, ledge
     assert "projected      3 of 3\n" in re.sub(" +\n", "\n", run("status").out)
 
 
-def test_status_shows_the_spool_and_fails_on_set_aside_input(run: Run, home: Path, ledger: Path) -> None:
+def test_status_shows_waiting_calls_and_fails_on_set_aside_input(run: Run, home: Path, ledger: Path) -> None:
     fill_days(ledger, [10])
     spool = Spool(str(ledger), os.environ)
     assert run("status", "--json").document["spool"] == {"waiting": 0, "aside": 0}
