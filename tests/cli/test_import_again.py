@@ -67,3 +67,28 @@ def test_notes_on_what_brought_nothing_new_are_counted(ledger: Path, run: Run, h
         "rightful: note: 2 notes on files that brought nothing new are not repeated; --json lists them.\n"
     )
     assert "the row has no time" in run("import", "auto", here / "ws" / "a.jsonl").err
+
+
+@pytest.mark.parametrize(
+    "order", ["{kind} --again {first} {second}", "{kind} {first} --again {second}", "--again {kind} {first} {second}"]
+)
+def test_paths_may_stand_before_and_after_options(ledger: Path, run: Run, here: Path, order: str) -> None:
+    write(here / "a.jsonl", record("g1", 15, None, 0.5))
+    write(here / "b.jsonl", record("g2", 20, None, 0.5))
+
+    words = order.format(kind="session-records", first=here / "a.jsonl", second=here / "b.jsonl").split()
+    imported = run("import", *words)
+
+    assert (imported.code, imported.err) == (0, "")
+    assert [line.partition(": ")[0] for line in imported.out.splitlines()] == [
+        str(here / "a.jsonl"), str(here / "b.jsonl"), "2 files"
+    ]  # fmt: skip
+
+
+def test_unknown_option_behind_a_path_is_refused(ledger: Path, run: Run, here: Path) -> None:
+    write(here / "a.jsonl", record("g1", 15, None, 0.5))
+
+    refused = run("import", "auto", "--again", here / "a.jsonl", "--agian")
+
+    assert refused.code == 2
+    assert "unrecognized arguments" in refused.err
