@@ -41,6 +41,14 @@ def test_a_file_is_taken_byte_for_byte(ledger: Path, run: Run, here: Path, data:
     assert (done.returncode, done.stdout, done.stderr) == (0, data, b"")
 
 
+def test_file_may_follow_the_options(ledger: Path, run: Run, here: Path) -> None:
+    (here / "meta").write_bytes(b"x")
+
+    assert run("handoff", "put", "meta", "--session", A, here / "meta").code == 0
+
+    assert taken("meta", "--session", A).stdout == b"x"
+
+
 def test_what_is_empty_is_refused_and_replaces_nothing(
     ledger: Path, run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

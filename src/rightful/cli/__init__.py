@@ -186,7 +186,7 @@ def _hooked(words: Sequence[str], *, alone: bool) -> int | None:
 def _run(words: Sequence[str]) -> int:
     try:
         args, rest = parser(_named(words)).parse_known_args(words)
-        if rest and not _added_to_paths(args, rest):
+        if rest and not _accepted(args, rest, words):
             args.parser.error(f"unrecognized arguments: {' '.join(rest)}")
     except SystemExit as stopped:  # argparse has printed the error or the help
         return int(stopped.code or 0)
@@ -194,17 +194,22 @@ def _run(words: Sequence[str]) -> int:
     return code
 
 
-def _added_to_paths(args: argparse.Namespace, rest: Sequence[str]) -> bool:
-    """Add the words to the command's PATHs, and return whether that was possible.
+def _accepted(args: argparse.Namespace, rest: Sequence[str], words: Sequence[str]) -> bool:
+    """Accept words that are left over as the command's PATHs or its FILE; return whether that was possible.
 
-    argparse ends a list of positionals at the first option after another positional: in `import auto --again PATH`
+    argparse ends optional positionals at the first option after another positional: in `import auto --again PATH`
     it leaves PATH over (https://github.com/python/cpython/issues/59317).
     """
-    paths = getattr(args, "paths", None)
-    if not isinstance(paths, list) or any(word.startswith("-") and word != "-" for word in rest):
+    if any(word.startswith("-") and word != "-" for word in rest):
         return False
-    paths += rest
-    return True
+    paths = getattr(args, "paths", None)
+    if isinstance(paths, list):
+        paths += rest
+        return True
+    if len(rest) == 1 and getattr(args, "file", None) == "-" and words.count("-") == rest.count("-"):
+        args.file = rest[0]
+        return True
+    return False
 
 
 def _guarded(work: Callable[[], int], *, alone: bool) -> int:
