@@ -16,7 +16,6 @@ MOST: dict[str, int] = {
     "projections comment": 1,
     "recording comment": 14,
     "reports comment": 2,
-    "runs comment": 35,
     "storage comment": 88,
     "top comment": 32,
 }

@@ -1,1 +1,1 @@
-"""A run with an identity of its own: what `rightful run` stands on."""
+"""Runs with an identity of their own: the parts of `rightful run`."""

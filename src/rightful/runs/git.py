@@ -1,7 +1,7 @@
-"""The repository a run works in, and a work tree of its own.
+"""The git repository of a run, and its own work tree.
 
-git is told by the working folder alone which repository is meant: variables of the caller's that lead
-it elsewhere (a hook of git sets some) are not handed on. Nothing that has work in it is ever removed.
+Only the working folder selects the repository. The caller's variables that would select another one (git
+sets some for its hooks) are not passed on. A work tree or branch that contains work is never removed.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from rightful.runs.process import released
 from rightful.runs.run_identity import GIT_LOCATIONS
 
 BRANCHES = "rightful/"
-"""How the branch of a run's own work tree begins; its mark follows."""
+"""Prefix of the branch of a run's own work tree; the run's mark follows."""
 
 _TRIES = 5
-_HALF_MADE = "commondir"  # the file that git writes last of a new work tree's own
+_HALF_MADE = "commondir"  # the last file that git writes for a new work tree
 
 
 class GitError(Exception):
-    """git could not do it; its own words."""
+    """A git command failed; the message is git's own."""
 
 
 def git(folder: Path, *words: str, given: str | None = None) -> str:
-    """Return what git answers in a folder.
+    """Return the output of a git command in a folder.
 
     Raises:
-        GitError: It failed, or is not installed.
+        GitError: The command failed, or git is not installed.
     """
     environment = {name: value for name, value in os.environ.items() if name not in GIT_LOCATIONS}
     environment |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     try:
-        done = subprocess.run(  # noqa: S603 - git itself, with words of ours
+        done = subprocess.run(  # noqa: S603 - git itself, with arguments of ours
             ["git", "-C", str(folder), *words],  # noqa: S607 - the one that the caller's shell would start
             input=(given or "").encode("utf-8", "surrogateescape"), capture_output=True, check=False, env=environment,
             preexec_fn=released,
@@ -55,7 +55,7 @@ def git(folder: Path, *words: str, given: str | None = None) -> str:
 
 
 def answer(folder: Path, *words: str, given: str | None = None) -> str | None:
-    """Return what git answers, without its last newline; None if it fails."""
+    """Return the output of a git command without its last newline; None if the command fails."""
     try:
         return git(folder, *words, given=given).removesuffix("\n")
     except GitError:
@@ -66,10 +66,10 @@ class Repository(NamedTuple):
     """The repository around a folder.
 
     Attributes:
-        common: What all of its work trees share.
-        own: What belongs to this work tree alone: its HEAD, its index.
+        common: The git folder that all work trees share.
+        own: The git folder of this work tree alone, with its HEAD and its index.
         top: The work tree; None in a bare repository.
-        prefix: Where the folder is in the work tree.
+        prefix: The path of the folder within the work tree.
     """
 
     common: Path
@@ -79,16 +79,16 @@ class Repository(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Where git can be asked."""
+        """The folder to run git commands in."""
         return self.top or self.common
 
     def main(self) -> Repository:
-        """Return it as it is seen from no work tree, which outlives each."""
+        """Return the repository without a work tree, which remains when a work tree is removed."""
         return Repository(self.common, self.common, None)
 
 
 def head_of(folder: Path) -> str | None:
-    """Return the commit that a folder's HEAD leads to; None if there is none, or git cannot say."""
+    """Return the commit of a folder's HEAD; None if there is none, or git fails."""
     return answer(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 
 
@@ -96,7 +96,7 @@ def repository_of(folder: Path) -> Repository:
     """Return the repository around a folder.
 
     Raises:
-        GitError: There is none, or git does not trust it.
+        GitError: The folder is not in a repository, or git does not trust its owner.
     """
     lines = git(folder, "rev-parse", "--git-common-dir", "--git-dir", "--is-bare-repository").splitlines()
     common, own = ((folder / line).resolve() for line in lines[:2])
@@ -109,12 +109,12 @@ class Worktree(NamedTuple):
     """A run's own work tree.
 
     Attributes:
-        path: Where it is.
-        branch: The branch that was made for it.
+        path: Its folder.
+        branch: The branch that was created for it.
         base: The commit that it began with.
-        cwd: The folder in it that is the caller's working folder there.
-        has_submodules: Submodules are named in it; they are not checked out.
-        left_behind: How many changes of the caller's work tree are not in it, since they are not committed.
+        cwd: The folder in it that corresponds to the caller's working folder.
+        has_submodules: Whether it declares submodules; they are not checked out.
+        left_behind: The number of uncommitted changes in the caller's work tree, which it does not contain.
     """
 
     path: Path
@@ -126,15 +126,15 @@ class Worktree(NamedTuple):
 
 
 def add_worktree(repository: Repository, path: Path, mark: str) -> Worktree:
-    """Make a work tree on a new branch at the current commit.
+    """Create a work tree on a new branch at the current commit.
 
     Args:
-        repository: Where.
-        path: The work tree's folder; nothing, or an empty folder, stands there.
+        repository: The repository.
+        path: The work tree's folder; it does not exist yet, or is empty.
         mark: The run's mark.
 
     Raises:
-        UsageError: It cannot be made; nothing was left behind.
+        UsageError: The work tree cannot be created; no part of it remains.
     """
     base = head_of(repository.folder)
     if base is None:
@@ -161,10 +161,10 @@ def add_worktree(repository: Repository, path: Path, mark: str) -> Worktree:
 
 
 def _add(repository: Repository, path: Path, branch: str, base: str) -> None:
-    """Make a work tree; again, if git met one that another program was just making.
+    """Create a work tree. Retry if git found one that another program had not finished creating.
 
     Raises:
-        GitError: It cannot be made; nothing was left behind.
+        GitError: The work tree cannot be created; no part of it remains.
     """
     words = ("-c", "core.logAllRefUpdates=true", "worktree", "add", "--quiet", "--no-track", "-b", branch)
     for left in reversed(range(_TRIES)):
@@ -180,10 +180,10 @@ def _add(repository: Repository, path: Path, branch: str, base: str) -> None:
 
 
 def _remove_half(repository: Repository, path: Path, branch: str) -> None:
-    """Remove a work tree that git made and then failed, as where a hook does; nothing that another one made.
+    """Remove the work tree that git left behind after a failure, for example of a hook.
 
-    git clears up behind itself otherwise. The branch is this run's alone, so it tells whose the work tree is:
-    one for another repository may have been made there in the same moment.
+    git cleans up after other failures itself. The branch is unique to this run, so it identifies the work
+    tree as ours: another process may have created one for another repository at this path.
     """
     if answer(path, "symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{branch}":
         answer(repository.folder, "worktree", "remove", "--force", str(path))
@@ -191,15 +191,15 @@ def _remove_half(repository: Repository, path: Path, branch: str) -> None:
 
 @contextmanager
 def _alone(repository: Repository) -> Iterator[None]:
-    """Lock a repository, so that one run at a time creates or removes a work tree.
+    """Lock a repository, so that only one run at a time creates or removes a work tree.
 
-    git reads what it knows of all work trees while it makes one, and fails where another is half made.
+    git reads the metadata of all work trees when it creates one, and fails if another is incomplete.
     """
     try:
         folder = repository.common / IN_GIT
         folder.mkdir(mode=0o700, exist_ok=True)
         fd = os.open(folder / "worktrees.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError:  # it cannot be written; then git says so itself
+    except OSError:  # not writable: git itself will report it
         yield
         return
     try:
@@ -216,7 +216,7 @@ def _changes(repository: Repository) -> int:
 
 
 def work_in(repository: Repository, tree: Worktree) -> str | None:
-    """Return what work a run's work tree contains; None if there is none, so that it can be removed."""
+    """Return a description of the work in a run's work tree; None if there is none and it can be removed."""
     tip = answer(repository.folder, "rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}")
     if not tree.path.exists():
         return None if tip in {tree.base, None} else "its commits are on that branch"
@@ -260,10 +260,10 @@ def end_worktree(repository: Repository, tree: Worktree, *, keep: bool) -> str |
 
 
 def origin_of(repository: Repository) -> str | None:
-    """Return the address that the repository was cloned from, as it is configured."""
+    """Return the configured URL that the repository was cloned from."""
     return answer(repository.folder, "config", "--get", "remote.origin.url")
 
 
 def environment_says(base: Mapping[str, str]) -> list[str]:
-    """Return the variables of a caller's that lead git elsewhere."""
+    """Return the names of the caller's variables that would make git use another repository."""
     return [name for name in GIT_LOCATIONS if name in base]

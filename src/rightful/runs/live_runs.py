@@ -1,15 +1,14 @@
-"""Which runs live: a file each, locked for as long as its run is there.
+"""The runs that are alive: each has a file that stays locked until the run ends.
 
-The lock is a flock, which the system takes back however its holder ends; so a run that was killed is
-never taken for one that lives, and no process id is compared. A file that nobody holds is removed by
-the next run that sees it. Its first line is the run it stands for. A run that begins adds a line about
-itself to the file of each that lives, so that this one knows at its end who was there meanwhile, be it
-for a second.
+The lock is a flock. The kernel releases it however the process ends, so a killed run never looks alive and
+no process ids are compared. The next run that finds an unlocked file removes it. The first line of a file
+describes its own run. A new run appends a line about itself to the file of every live run. So each run
+knows at its end which runs overlapped with it, even for a second.
 
-The files stand where all who could disturb each other see them: in the repository's common folder
-(outside of one, in the user's own for such state), whatever ledger a run has, and in the ledger's,
-whatever its working folder. They are not seen by other machines, nor through a network file system
-that does not lock.
+The files are in every folder that runs which could disturb each other share: the repository's common
+folder, whatever ledger a run uses (outside of a repository, the user's state folder), and the ledger's
+folder, whatever the working folder is. Other machines do not see them, and neither do processes on a
+network file system without locks.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 LIVE = "live"
-"""The folder for these files in a ledger's folder for runs."""
+"""The folder for these files, in the runs folder of a ledger."""
 
 IN_GIT = "rightful"
-"""Their folder in a repository's common folder."""
+"""The folder for these files, in a repository's common folder."""
 
 _SUFFIX = ".run"
 _BYTES = 1 << 20
 
 
 class Life(NamedTuple):
-    """A run that is there.
+    """A run that is alive.
 
     Attributes:
         session: The run's own name.
         cwd: Its working folder.
-        top: The work tree that it works in; None outside of one.
+        top: Its work tree; None outside of one.
     """
 
     session: str
@@ -48,16 +47,16 @@ class Life(NamedTuple):
 
 
 class Held:
-    """The file of a run that is there, in each of some folders.
+    """The locked files of one live run, one in each folder.
 
     Args:
-        folders: Where it is seen; one that cannot be written is left out.
+        folders: The folders for the files; a folder that is not writable is skipped.
         mark: The run's mark.
-        life: What others are told.
+        life: The facts that other runs read.
 
     Attributes:
-        before: Those who were there when this one began.
-        refused: The folders that could not be written.
+        before: The runs that were alive when this one began.
+        refused: The folders that are not writable.
     """
 
     def __init__(self, folders: list[Path], mark: str, life: Life) -> None:
@@ -76,12 +75,12 @@ class Held:
         self.before = list(dict.fromkeys(one for _, one in others))
 
     def others(self) -> list[Life]:
-        """Return everybody else who was there since this one began, each once."""
+        """Return every other run that was alive since this one began, without duplicates."""
         came = [run for _, fd in self._held for run in _lives(fd)[1:]]
         return list(dict.fromkeys([*self.before, *came]))
 
     def close(self) -> None:
-        """Be there no more."""
+        """Remove the files and release their locks."""
         while self._held:
             folder, fd = self._held.pop()
             with contextlib.suppress(OSError):
@@ -90,23 +89,23 @@ class Held:
 
 
 def of_user(environment: Mapping[str, str]) -> Path:
-    """Return the folder that all runs of a user see, for those outside of a repository."""
+    """Return the folder that all runs of a user share, for runs outside of a repository."""
     named = environment.get("XDG_STATE_HOME", "")
     state = Path(named) if os.path.isabs(named) else Path.home() / ".local" / "state"  # noqa: PTH117 - text
     return state / "rightful" / LIVE
 
 
 def living(folder: Path) -> list[str]:
-    """Return the names of the runs that a folder's files show to be there; nothing is removed."""
+    """Return the names of the live runs in a folder; no file is removed."""
     found = (life for _, life in _living(folder, clear=False))
     return [life.session for life in found]
 
 
 def _locked(folder: Path, name: str, life: Life) -> int:
-    """Make a run's file, locked before anybody can see it; return its descriptor.
+    """Create a run's file, locked before other processes can see it, and return its descriptor.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: The file cannot be created.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     hidden = folder / f".{name}"
@@ -124,7 +123,7 @@ def _locked(folder: Path, name: str, life: Life) -> int:
 
 
 def _living(folder: Path, *, clear: bool = True) -> Iterator[tuple[str, Life]]:
-    """Yield the runs that a folder tells of, and remove the files of those that are gone if they are to be cleared."""
+    """Yield the live runs in a folder by file name. If `clear`, remove the files of ended runs."""
     try:
         names = sorted(path.name for path in folder.glob(f"[!.]*{_SUFFIX}"))
     except OSError:
@@ -136,11 +135,11 @@ def _living(folder: Path, *, clear: bool = True) -> Iterator[tuple[str, Life]]:
 
 
 def _life(path: Path, *, clear: bool) -> Life | None:
-    """Return the run that holds a file; None if nobody does, and the file is removed if it is to be cleared.
+    """Return the live run of a file. Return None if the run ended, and remove the file if `clear`.
 
     Raises:
-        OSError: It cannot be read.
-        ValueError, TypeError, LookupError: Something else stands in it.
+        OSError: The file cannot be read.
+        ValueError, TypeError, LookupError: Its content is not that of a run's file.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -158,7 +157,7 @@ def _life(path: Path, *, clear: bool) -> Life | None:
 
 
 def _add(path: Path, life: Life) -> None:
-    """Add a line to another run's file; it may have ended meanwhile, which needs no line."""
+    """Append a line to another run's file. Errors are ignored: a run that has ended does not need it."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
@@ -172,7 +171,7 @@ def _line(life: Life) -> bytes:
 
 
 def _lives(fd: int) -> list[Life]:
-    """Return the runs that stand in a file, its own first."""
+    """Return the runs listed in a file; the first is the file's own run."""
     data = os.pread(fd, _BYTES, 0)
     told = (json.loads(line) for line in data.split(b"\n")[:-1])
-    return [Life(*(run[name] for name in Life._fields)) for run in told]  # a later version may tell more
+    return [Life(*(run[name] for name in Life._fields)) for run in told]  # a later version may add fields

@@ -1,17 +1,17 @@
-r"""Starting a command and waiting for it as a shell does: terminal, signals, exit code.
+r"""Start a command and wait for it as a shell does, with the same terminal, signals and exit code.
 
-The command stays in our process group, so that it has the terminal as if we were not there: what the
-terminal sends (Ctrl-C, Ctrl-\, Ctrl-Z, a hangup, a new size) reaches the command directly, and once.
-We wait with all these signals blocked. One that somebody sent to us alone is passed on; one that the
-kernel sent to the whole group is not, unless the command has left the group. Where the system does not
-say who sent it (macOS), one is taken for the terminal's if we are in its foreground.
+The command stays in our process group and uses the terminal directly. A signal from the terminal (Ctrl-C,
+Ctrl-\, Ctrl-Z, a hangup, a resize) reaches the command directly, and once. We wait with all these signals
+blocked. A signal that was sent only to us is forwarded. A signal that the kernel sent to the whole group is
+not forwarded, unless the command has left the group. On a system that does not report the sender (macOS), a
+signal counts as the terminal's if we are in its foreground.
 
-A command in the foreground that is stopped stops us too, so that the shell gets its prompt back; `fg` goes
-on with both. Anywhere else nobody would know to wake us, so one that is stopped alone is waited for.
+If a command in the foreground is stopped, we stop too, so that the shell shows its prompt; `fg` resumes
+both. If a command in the background is stopped, we keep waiting, because no shell would resume us.
 
-On Linux the command is sent SIGTERM when we are killed (`PR_SET_PDEATHSIG`, prctl(2)): nobody would
-record its end any more. It does not reach what the command itself has started, nor a program with
-set-user-ID. Elsewhere the command goes on.
+On Linux the command receives SIGTERM when we are killed (`PR_SET_PDEATHSIG`, prctl(2)), because its end
+could not be recorded any more. Its own child processes and set-user-ID programs do not receive the signal.
+On other systems the command keeps running.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
-"""What a shell returns for a program that is not there, and for one that cannot be started."""
+"""The exit codes of a shell for a program that does not exist, and for one that cannot be started."""
 
 BY_SIGNAL = 128
-"""What a shell adds to the number of the signal that ended a program."""
+"""The number that a shell adds to the signal that ended a program."""
 
 _PASSED_ON = (
     signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH,
@@ -48,8 +48,8 @@ class Ended(NamedTuple):
     """How a command ended.
 
     Attributes:
-        code: What a shell would return for it.
-        why: Why it could not be started; None if it was.
+        code: The exit code that a shell would return.
+        why: The reason why it could not be started; None if it was.
     """
 
     code: int
@@ -58,13 +58,13 @@ class Ended(NamedTuple):
 
 @contextmanager
 def held() -> Iterator[set[signal.Signals]]:
-    """Hold signals back, those for the command and those that would end us; yield which were held before.
+    """Block the signals that are forwarded or would end us, and yield the signals that were blocked before.
 
-    Threads that are started meanwhile hold them back too. What comes while no command runs is dropped at
-    the end: it must not end what is left to be recorded, and that takes seconds at most.
+    Threads started in this context inherit the mask. Signals that arrive while no command runs are dropped at
+    the end: they must not interrupt the recording that remains, which takes seconds at most.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
-    child_handler = signal.signal(signal.SIGCHLD, lambda *_: None)  # one that is ignored is never pending
+    child_handler = signal.signal(signal.SIGCHLD, lambda *_: None)  # an ignored signal is never pending
     try:
         yield {signal.Signals(number) for number in before}
     finally:
@@ -75,30 +75,30 @@ def held() -> Iterator[set[signal.Signals]]:
 
 
 def ending() -> int | None:
-    """Return the signal that somebody sent while all was held and that asks us to end; None if nobody did."""
+    """Return the lowest pending signal that requests termination; None if there is none."""
     return min((int(number) for number in signal.sigpending() & _ENDS), default=None)
 
 
 def released() -> None:
-    """Let signals come again in a process that was just forked and is not the command."""
+    """Unblock the signals in a forked process that is not the command."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAITED)
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], cwd: Path, mask: set[signal.Signals]) -> Ended:
-    """Run a command with our streams and terminal until it ends; signals are `held`.
+    """Run a command with our streams and terminal until it ends. Call it within `held`.
 
     Args:
-        command: Its words.
+        command: The program and its arguments.
         environment: Its environment.
         cwd: Its working folder.
-        mask: The signals that it shall hold back: those that we did before.
+        mask: The signals to block in the command: those that were blocked in this process before.
     """
     try:
         child = _start(command, environment, cwd, mask)
     except OSError as error:
         missing = error.errno in {errno.ENOENT, errno.ENOTDIR}
         return Ended(NOT_FOUND if missing else NOT_EXECUTABLE, error.strerror or str(error))
-    except ValueError as error:  # a NUL in a word
+    except ValueError as error:  # a NUL in an argument
         return Ended(NOT_EXECUTABLE, str(error))
     return Ended(_wait(child))
 
@@ -107,7 +107,7 @@ def _start(command: Sequence[str], environment: Mapping[str, str], cwd: Path, ma
     """Start the command and return its process id.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: The command cannot be started.
     """
     prctl, parent = _prctl(), os.getpid()
 
@@ -118,20 +118,20 @@ def _start(command: Sequence[str], environment: Mapping[str, str], cwd: Path, ma
                 os._exit(BY_SIGNAL + signal.SIGTERM)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-    # One thread only by now: the ledger is closed, and nothing else was started.
-    process = subprocess.Popen(  # noqa: S603 - what the caller asked for
+    # This process has only one thread here: the ledger is closed, and no other thread was started.
+    process = subprocess.Popen(  # noqa: S603 - the caller's own command
         list(command),
         env=dict(environment),
         cwd=cwd,
         close_fds=False,
         preexec_fn=prepare,  # noqa: PLW1509 - see above
     )
-    process.returncode = 0  # it is we who wait for it
+    process.returncode = 0  # `_wait` reaps the process, not `Popen`
     return process.pid
 
 
 def _prctl() -> Callable[..., int] | None:
-    """Return Linux's `prctl`; looked up before the fork, since loading anything after it may hang."""
+    """Return Linux's `prctl`. Call it before the fork, since loading a library after it may hang."""
     if not sys.platform.startswith("linux"):
         return None
     try:
@@ -142,7 +142,7 @@ def _prctl() -> Callable[..., int] | None:
 
 
 def _wait(child: int) -> int:
-    """Wait for the command, passing signals on; return its exit code as a shell has it."""
+    """Wait for the command and forward signals to it. Return its exit code as a shell would."""
     while True:
         number, by_kernel = _next_signal()
         if number != signal.SIGCHLD:
@@ -159,7 +159,7 @@ def _wait(child: int) -> int:
 
 
 def _next_signal() -> tuple[int, bool]:
-    """Return the next signal, and whether the kernel sent it, to the whole group."""
+    """Return the next signal, and whether the kernel sent it (which it does to the whole group)."""
     if hasattr(signal, "sigwaitinfo"):
         told = signal.sigwaitinfo(_WAITED)
         return told.si_signo, told.si_code == _SI_KERNEL
@@ -168,13 +168,13 @@ def _next_signal() -> tuple[int, bool]:
 
 
 def _in_foreground(child: int | None = None) -> bool:
-    """Say whether our group has the terminal, or that of a child which went to one of its own."""
+    """Return whether our process group, or the child's own group, is in the terminal's foreground."""
     group = _group_in_foreground()
     return group is not None and (group == os.getpgrp() or (child is not None and group == _group(child)))
 
 
 def _group_in_foreground() -> int | None:
-    """Return the process group that has our terminal, also where no stream leads to it; None if there is none."""
+    """Return the foreground process group of our terminal, even if no stream is connected to it; else None."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
@@ -199,14 +199,14 @@ def _group(child: int) -> int | None:
 
 
 def _send(child: int, number: int) -> None:
-    """Pass a signal on. The child is not yet waited for, so the number is still its own."""
+    """Forward a signal. The child has not been reaped yet, so its process id cannot belong to another process."""
     try:
         os.kill(child, number)
-    except OSError:  # it has ended, or became another user's
+    except OSError:  # it has ended, or changed its user
         return
 
 
 def _changed(child: int) -> int | None:
-    """Return the status of a child that ended or stopped; None if it did neither."""
+    """Return the wait status of a child that ended or stopped; None if it did neither."""
     pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED)
     return status if pid else None

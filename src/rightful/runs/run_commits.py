@@ -1,9 +1,9 @@
-"""Which commits a run made.
+"""Find the commits that a run made.
 
-A commit is the run's own only if three things say so: it can be reached now and could not before; the
-log of this work tree's HEAD shows, since the run began, that it was *made* here and not fetched, merged
-in or checked out; and its committer's time lies in the run. In a work tree that another run worked in at
-the same time, that log is of both: its commits are candidates, with the reason.
+A commit is the run's own only if three conditions are met. It is reachable now and was not before. The
+reflog of this work tree's HEAD shows that it was *created* here since the run began, and not fetched, merged
+in or checked out. Its committer's time is within the run. If another run used the same work tree at the same
+time, the reflog contains the commits of both. Its commits are then only candidates, with the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MADE = re.compile(
     r"commit\b|cherry-pick\b|revert\b|am\b|(?:pull|merge|rebase)\b.*\((?:pick|reword|edit|squash|fixup|amend|"
     r"continue|merge|finish squash)\)|(?:merge|pull)\b.*: Merge made\b"
 )
-"""How entries in a log of HEAD begin where a commit was made (git's builtin/commit.c, sequencer.c, builtin/merge.c)."""
+"""The start of reflog entries that create a commit (git's builtin/commit.c, sequencer.c, builtin/merge.c)."""
 
 _SLACK_S = 1
 
@@ -28,7 +28,7 @@ class Commit(NamedTuple):
     """A commit.
 
     Attributes:
-        sha: Its name.
+        sha: Its object name.
         committed_s: Its committer's time; seconds since 1970.
         subject: The first line of its message.
     """
@@ -39,12 +39,12 @@ class Commit(NamedTuple):
 
 
 class Before(NamedTuple):
-    """What a repository held when a run began.
+    """The state of a repository when a run began.
 
     Attributes:
-        head: Its commit; None if there was none.
-        known: Every commit that a ref led to.
-        log_bytes: How long the log of HEAD was.
+        head: The commit of HEAD; None if there was none.
+        known: Every object that a ref pointed to.
+        log_bytes: The length of HEAD's reflog.
     """
 
     head: str | None
@@ -53,13 +53,13 @@ class Before(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What a run made.
+    """The commits that a run made.
 
     Attributes:
-        commits: Its own, the oldest first.
-        candidates: New ones of its time that may be another's.
-        why: Why those are not its own; None if there are none.
-        more: How many were left out, since there are too many.
+        commits: Its own commits, the oldest first.
+        candidates: New commits of the same time that may belong to another run or user.
+        why: The reason why the candidates do not count as its own; None without candidates.
+        more: The number of commits omitted because of the limit.
     """
 
     commits: tuple[Commit, ...] = ()
@@ -69,7 +69,7 @@ class Made(NamedTuple):
 
 
 def before(repository: Repository) -> Before:
-    """Return what a repository holds now."""
+    """Return the current state of a repository."""
     refs = answer(repository.folder, "for-each-ref", "--format=%(objectname)") or ""
     return Before(head_of(repository.folder), tuple(dict.fromkeys(refs.split())), len(_log(repository)))
 
@@ -80,12 +80,12 @@ def made(
     """Return the commits that a run made.
 
     Args:
-        repository: The work tree it worked in.
-        then: What it held before.
+        repository: The repository, with the run's work tree.
+        then: Its state before the run.
         began_s: When the run began; seconds since 1970.
-        ended_s: When it ended.
-        others: Other runs that worked in the same work tree meanwhile.
-        branch: The branch that was made for the run.
+        ended_s: When the run ended.
+        others: Other runs that used the same work tree at the same time.
+        branch: The branch that was created for the run.
     """
     known = [*then.known, *([then.head] if then.head else [])]
     tips = [*(["HEAD"] if head_of(repository.folder) else []), *([f"refs/heads/{branch}"] if branch else [])]
@@ -107,7 +107,7 @@ def made(
 
 
 def _new(repository: Repository, tips: list[str], known: list[str]) -> dict[str, Commit]:
-    """Return the commits that can be reached from tips and not from what was known, the oldest first."""
+    """Return the commits that are reachable from tips and not from known commits, the oldest first."""
     if not tips:
         return {}
     said = answer(
@@ -119,7 +119,7 @@ def _new(repository: Repository, tips: list[str], known: list[str]) -> dict[str,
 
 
 def _created(repository: Repository, then: Before) -> tuple[set[str], bool]:
-    """Return the commits that the log of HEAD shows as made since then, and whether it is as long as it must be."""
+    """Return the commits that HEAD's reflog shows as created since then, and whether the reflog was not cut."""
     log = _log(repository)
     made_here = set()
     for line in log[then.log_bytes :].split(b"\n"):

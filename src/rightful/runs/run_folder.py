@@ -1,9 +1,9 @@
-"""A run's private folder for temporary files, and what becomes of what is left in it.
+"""A run's private folder for temporary files, and its cleanup at the end of the run.
 
-What launchers and hooks leave for somebody else to find (pointers to transcripts, the state of the
-lesson hook) is handed back to the caller's own folder at the end, where it would have been without
-us; never over a file that stands there. The rest is removed, unless it is needed: a transcript that
-a pointer leads to, calls of a hook that wait for the ledger, the kept folder of a run within the run.
+Launchers and hooks leave files for other tools to find: pointers to transcripts, and the state of the
+lesson hook. At the end these are moved to the caller's own temporary folder, where they would have been
+written without us. An existing file is never overwritten. The rest is removed, unless it is still needed: a
+transcript that a pointer refers to, queued hook calls, or the folder of a nested run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from rightful.locate.layouts import settled
 
 PREFIX = "rightful-run-"
-"""How its name begins."""
+"""Prefix of the folder's name."""
 
 _HANDED_BACK = (
     "claude-lesson-match/*.json",
@@ -26,16 +26,16 @@ _HANDED_BACK = (
     "gptme-traj-*.path",
     "grok-build-session-log-ref-*.txt",
 )
-"""What others look for among temporary files: the lesson hook's and `run_item.py`'s of gptme-contrib."""
+"""Temporary files that other tools look for: those of the lesson hook and of gptme-contrib's `run_item.py`."""
 
 _SPOOL = "rightful-spool-*"
 
 
 def temporary(environment: Mapping[str, str]) -> Path:
-    """Make a run's private folder, mode 0700, where the caller's temporary files are; return it.
+    """Create a run's private folder, mode 0700, in the caller's temporary folder, and return it.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: The folder cannot be created.
     """
     return Path(tempfile.mkdtemp(prefix=PREFIX, dir=_callers(environment)))
 
@@ -51,8 +51,8 @@ def end(temp: Path, environment: Mapping[str, str], needed: list[str], *, keep: 
     Args:
         temp: The folder.
         environment: The caller's environment.
-        needed: Paths of files that were reported, such as transcripts.
-        keep: Do not remove anything.
+        needed: Paths of reported files, such as transcripts.
+        keep: Whether to keep the folder in any case.
     """
     if keep:
         return "--keep was given"
@@ -75,14 +75,14 @@ def _left(temp: Path) -> Iterator[Path]:
 
 
 def _moved(path: Path, to: Path) -> bool:
-    """Move a file to a path that does not exist; return whether that was done."""
+    """Move a file to a path that does not exist, and return whether it was moved."""
     try:
         to.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             os.link(path, to)
         except FileExistsError:
             return False
-        except OSError:  # another file system, or one without links
+        except OSError:  # another file system, or one without hard links
             _copy(path, to)
     except OSError:
         return False

@@ -1,22 +1,22 @@
 """A run's own identity: its name, its nonce, its folders and its environment.
 
-Nothing of it is derived from what two runs can share (the item, the second, the process id, the
-machine): both values come from the system's own randomness, and each folder is made by an `mkdir`
-that fails where something stands. So two runs share nothing, in two containers as little as in one.
+No part of it is derived from values that two runs can share (the item, the second, the process id, the
+machine). The name and the nonce come from the system's random source. Each folder is created by an `mkdir`
+that fails if the path exists. So two runs never share one, whether they are in one container or in two.
 
-What each tool lets a run have for its own:
+What each tool allows a run to have of its own:
 
-- gptme: `GPTME_LOGS_HOME` (gptme/dirs.py) and `GPTME_LOGS_DIR` (gptme-contrib's discovery) lead to the
-  run's own folder. Only conversations are there; configuration and credentials are elsewhere. Left alone
-  where a conversation is resumed: that one is in the user's own folder.
-- Claude Code: `--session-id <UUID>` (code.claude.com/docs/en/cli-reference). Its folder cannot be the
-  run's own: `CLAUDE_CONFIG_DIR` also holds credentials, settings and hooks.
+- gptme: its own log folder, by `GPTME_LOGS_HOME` (gptme/dirs.py) and `GPTME_LOGS_DIR` (gptme-contrib's
+  discovery). The folder contains only conversations; configuration and credentials are elsewhere. The
+  variables are not set if a conversation is resumed, since that one is in the user's own folder.
+- Claude Code: its own session id, by `--session-id <UUID>` (code.claude.com/docs/en/cli-reference). Its
+  folder is shared, because `CLAUDE_CONFIG_DIR` also contains credentials, settings and hooks.
 - Codex: nothing. `CODEX_HOME` is the root of configuration, authentication and sessions alike
   (developers.openai.com/codex/environment-variables).
-- Copilot CLI: nothing. Its home also holds the configuration and the permissions that were given.
-- Grok: nothing. Its stream names nobody.
+- Copilot CLI: nothing. Its home also contains the configuration and the granted permissions.
+- Grok: nothing. Its stream does not contain a session id.
 
-What a tool does not give for the run's own is looked for afterwards, by evidence (`transcripts`).
+For the other tools, the transcript is identified after the run, by evidence (`run_transcripts`).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from typing import NamedTuple
 from rightful import identity, times
 
 PRODUCER = identity.RUN_PRODUCER
-"""The producer of what is recorded of a run."""
+"""The producer of the events about a run."""
 
 NAMESPACE = "run"
-"""The namespace of the names that runs are given."""
+"""The namespace of generated run names."""
 
 SESSION, NONCE, LEDGER = "RIGHTFUL_SESSION", "RIGHTFUL_RUN_NONCE", "RIGHTFUL_LEDGER"
-"""The variables by which a session finds its own name, its nonce and the ledger."""
+"""The environment variables with the session's own name, its nonce and the ledger."""
 
 RUNS, WORKTREES = identity.RUNS_FOLDER, "worktrees"
-"""The folders in a ledger for what is a run's own, and for work trees."""
+"""The folders in a ledger for the files of runs, and for work trees."""
 
 LOGS = identity.RUN_LOGS_FOLDER
-"""The folder in a run's own for its tool's log."""
+"""The folder for the tool's log, in a run's own folder."""
 
 GIT_LOCATIONS = (
     "GIT_DIR",
@@ -59,23 +59,23 @@ GIT_LOCATIONS = (
     "GIT_GRAFT_FILE",
     "GIT_INTERNAL_SUPER_PREFIX",
 )
-"""Variables that lead git to another repository, work tree or index than the working folder's.
+"""Variables that make git use another repository, work tree or index than that of the working folder.
 
-Those of `git rev-parse --local-env-vars`, without the ones that carry configuration. A hook of git sets
-some of them; a session that inherits its caller's index commits the caller's files.
+The list is that of `git rev-parse --local-env-vars` without the variables for configuration. git sets some
+of them for its hooks. A session that inherits its caller's index would commit the caller's files.
 """
 
 _CALLERS = frozenset({"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "COPILOT_AGENT_SESSION_ID", "GPTME_CONVERSATION_ID"})
-"""Variables by which an agent tool tells its commands which session they are in: the caller's, and not the run's.
+"""Variables in which an agent tool passes its session to its commands: the caller's session, not the run's.
 
-What launchers set (`CC_SESSION_ID`, `GPTME_SESSION_ID`) is meant for what they start.
+Variables of launchers (`CC_SESSION_ID`, `GPTME_SESSION_ID`) are not in the list: they apply to the run.
 """
 
 _PRIVATE = 0o700
 _TEMPORARY = ("TMPDIR", "TEMP", "TMP", "TEMPDIR")
 _TOOLS = {"claude": "claude-code", "codex": "codex", "copilot": "copilot", "gptme": "gptme", "grok": "grok"}
 TOOLS = frozenset(_TOOLS.values())
-"""The tools that are known."""
+"""The supported agent tools."""
 
 _RESUMES_CLAUDE = frozenset(
     {"-c", "--continue", "-r", "--resume", "--session-id", "--fork-session", "--from-pr", "--teleport", "--remote"}
@@ -91,12 +91,12 @@ Entropy = Callable[[int], bytes]
 
 
 class Identity(NamedTuple):
-    """What tells a run from every other.
+    """The values that identify a run uniquely.
 
     Attributes:
-        mark: The name of its folders and of its branch: its second, and 64 random bits.
+        mark: The name of its folders and of its branch: its start time in seconds, and 64 random bits.
         session: The run's own name.
-        nonce: 128 random bits, in hexadecimal; they stand in no name.
+        nonce: 128 random bits, in hexadecimal; no name contains them.
     """
 
     mark: str
@@ -108,26 +108,26 @@ def drawn(at_us: int, session: str | None = None, entropy: Entropy = os.urandom)
     """Return a new identity.
 
     Args:
-        at_us: The time; microseconds since 1970, UTC. It is for people: two runs of one time differ all the same.
-        session: The run's own name, where somebody gave it one.
-        entropy: Where random bytes come from.
+        at_us: The time; microseconds since 1970, UTC. It is for people: two runs of the same time still differ.
+        session: The run's own name, if the user chose one.
+        entropy: The source of random bytes.
     """
     mark = f"{times.at_of(at_us):%Y%m%dT%H%M%SZ}-{entropy(8).hex()}"
     return Identity(mark, session or f"{NAMESPACE}:{mark}", entropy(16).hex())
 
 
 def tool_of(command: Sequence[str]) -> str | None:
-    """Return which agent tool a command starts, by its program's name; None if that is not known."""
+    """Return the agent tool that a command starts, by its program's name; None if it is not a known one."""
     return _TOOLS.get(os.path.basename(command[0]))  # noqa: PTH119 - a name is compared, no path is built
 
 
 class Own(NamedTuple):
-    """What a run has of its tool for its own.
+    """The parts of its agent tool that a run does not share with other runs.
 
     Attributes:
-        command: The command to start, with what was added to it.
-        native_id: The id that the tool was told to use.
-        logs: The folder that the tool was told to write its conversations to.
+        command: The command to start, including added arguments.
+        native_id: The session id passed to the tool.
+        logs: The conversation folder passed to the tool.
     """
 
     command: tuple[str, ...]
@@ -136,16 +136,16 @@ class Own(NamedTuple):
 
 
 def own_of(command: Sequence[str], harness: str | None, folder: Path, entropy: Entropy = os.urandom) -> Own:
-    """Return what can be a run's own of its tool; nothing where a session of before is gone on with.
+    """Return the command with the session id or log folder of its own; unchanged if it resumes a session.
 
-    Only the words of a program that is known by its name are added to: in those of a wrapper
-    (`npx …`, a script) nobody knows where the agent's begin.
+    Arguments are added only if the program's name is known. In the arguments of a wrapper (`npx …`, a
+    script) it is unknown where those of the agent begin.
 
     Args:
-        command: The command, as it was given.
-        harness: The tool.
+        command: The command as the user entered it.
+        harness: The agent tool.
         folder: The run's own folder.
-        entropy: Where random bytes come from.
+        entropy: The source of random bytes.
     """
     words = tuple(command)
     if harness == "claude-code" and tool_of(command) == harness and _takes_session(words[1:]):
@@ -157,12 +157,12 @@ def own_of(command: Sequence[str], harness: str | None, folder: Path, entropy: E
 
 
 def _takes_session(words: Sequence[str]) -> bool:
-    """Say whether these words of Claude Code's begin a session that can be given an id."""
+    """Return whether these Claude Code arguments start a new session, which accepts an id."""
     return not (_names(words) & (_RESUMES_CLAUDE | _TELLS_CLAUDE) or (words[:1] and words[0] in _CLAUDE_COMMANDS))
 
 
 def _names(words: Sequence[str]) -> set[str]:
-    """Return the names of the options among words, those behind `--` left out."""
+    """Return the names of the options among arguments, without those after `--`."""
     ours = words[: words.index("--")] if "--" in words else words
     return {word.partition("=")[0] for word in ours if word.startswith("-")}
 
@@ -174,16 +174,16 @@ def environment_of(
 
     Args:
         base: The caller's environment.
-        identity: Who the run is.
+        identity: The run's identity.
         ledger: The ledger's absolute path.
-        cwd: Its working folder.
+        cwd: The run's working folder.
         temp: The private folder for temporary files.
-        own: What the run has of its tool.
+        own: The run's own session id and log folder.
     """
     made = {name: value for name, value in base.items() if name not in GIT_LOCATIONS and name not in _CALLERS}
     made |= {SESSION: identity.session, NONCE: identity.nonce, LEDGER: ledger, "TMPDIR": str(temp)}
     if not _is_folder(base.get("PWD", ""), cwd):
-        made["PWD"] = str(cwd)  # some tools believe it, and would work in the caller's folder
+        made["PWD"] = str(cwd)  # some tools trust it, and would work in the caller's folder
     made |= {name: str(temp) for name in _TEMPORARY if name in base}
     if own.logs is not None:
         made |= {"GPTME_LOGS_HOME": str(own.logs), "GPTME_LOGS_DIR": str(own.logs)}
@@ -191,7 +191,7 @@ def environment_of(
 
 
 def _is_folder(path: str, cwd: Path) -> bool:
-    """Say whether a path, which may lead through links, is the working folder."""
+    """Return whether a path, possibly through symbolic links, is the working folder."""
     try:
         return os.path.isabs(path) and os.path.samefile(path, cwd)  # noqa: PTH117, PTH121 - text of the environment
     except (OSError, ValueError):
@@ -199,21 +199,21 @@ def _is_folder(path: str, cwd: Path) -> bool:
 
 
 def made_private(folder: Path) -> Path:
-    """Make a folder that nobody else may look into, and those above it; return it.
+    """Create a folder that only this user can read, and its parents, and return it.
 
     Raises:
-        OSError: It cannot be made, or stands there already.
+        OSError: The folder cannot be created, or it exists.
     """
     folder.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
     folder.mkdir(mode=_PRIVATE)
-    folder.chmod(_PRIVATE)  # whatever the umask took
+    folder.chmod(_PRIVATE)  # independent of the umask
     return folder
 
 
 def without_secrets(url: str) -> str | None:
-    """Return the address of a repository without the name, password and query that may stand in it.
+    """Return the URL of a repository without user name, password and query.
 
-    None for the words of a helper program (`ext::…`, gitremote-helpers(7)): they are arguments.
+    Return None for the address of a helper program (`ext::…`, gitremote-helpers(7)): it contains arguments.
     """
     if "::" in url.partition("/")[0]:
         return None

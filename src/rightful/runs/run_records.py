@@ -1,4 +1,4 @@
-"""What is recorded of a run: its start before it starts, and all the rest when it has ended.
+"""The events about a run: its start is recorded before the command starts, the rest after it ended.
 
 | event | key |
 |---|---|
@@ -9,8 +9,8 @@
 | `data.recorded` `commits` | session, `commits`, nonce |
 | `data.recorded` `transcript-candidates` | session, `transcript-candidates`, nonce |
 
-A run that was started by another names it in `extra.started_by`. No link is written for that: it would
-make one run of both, and the grade of a dispatcher would pay for what each of its sessions was shown.
+A run that another run started names it in `extra.started_by`. No link is written for that: it would merge
+both into one run, and a dispatcher's grade would credit everything that its sessions were shown.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _TRIES = 50
 
 
 class NameTakenError(Exception):
-    """Another run was started under that name."""
+    """Another run was started under this name."""
 
 
 def started(identity: Identity, at_us: int, facts: Mapping[str, Any], extra: Mapping[str, Any]) -> Wire:
-    """Return the start of a run.
+    """Return the event for the start of a run.
 
     Args:
-        identity: Who it is.
-        at_us: When; microseconds since 1970, UTC.
-        facts: `harness`, `model`, `cwd`, `work_item`; those that are None are left out.
-        extra: What is not modelled, likewise.
+        identity: The run's identity.
+        at_us: When it started; microseconds since 1970, UTC.
+        facts: `harness`, `model`, `cwd`, `work_item`; None values are omitted.
+        extra: Fields that the type does not define; None values are omitted.
     """
     return (
         _event(identity, STARTED, at_us, "started", identity.nonce)
@@ -64,12 +64,12 @@ def started(identity: Identity, at_us: int, facts: Mapping[str, Any], extra: Map
 
 
 def ended(identity: Identity, at_us: int, exit_code: int) -> Wire:
-    """Return the end of a run."""
+    """Return the event for the end of a run."""
     return _event(identity, "session.ended", at_us, "ended", identity.nonce) | {"exit_code": exit_code}
 
 
 def linked(identity: Identity, at_us: int, other: str, as_: str, evidence: str) -> Wire:
-    """Return the link of a run to the name under which its tool knows it."""
+    """Return the event that links a run to its tool's name for it."""
     return _event(identity, LINKED, at_us, "linked", other, identity.nonce) | {
         "other": other,
         "as": as_,
@@ -78,7 +78,7 @@ def linked(identity: Identity, at_us: int, other: str, as_: str, evidence: str) 
 
 
 def bound(identity: Identity, at_us: int, owned: Owned) -> Wire:
-    """Return the binding of a run's transcript."""
+    """Return the event that binds a run's transcript."""
     begins = owned.file.started_at_us
     return _event(identity, BOUND, at_us, "bound", owned.uri, owned.content.sha256) | _given(
         {
@@ -92,7 +92,7 @@ def bound(identity: Identity, at_us: int, owned: Owned) -> Wire:
 
 
 def candidates(identity: Identity, at_us: int, found: Sought) -> Wire:
-    """Return why no transcript was bound, and which files may be it."""
+    """Return the event with the reason why no transcript was bound, and the candidate files."""
     return _event(identity, "data.recorded", at_us, "transcript-candidates", identity.nonce) | {
         "name": "transcript-candidates",
         "data": {"why": found.why, "candidates": list(found.candidates[: limits.RUN_COMMITS])},
@@ -100,14 +100,14 @@ def candidates(identity: Identity, at_us: int, found: Sought) -> Wire:
 
 
 def commits(identity: Identity, at_us: int, repository: Repository, made: Made, facts: Mapping[str, Any]) -> Wire:
-    """Return which commits a run made.
+    """Return the event with the commits of a run.
 
     Args:
-        identity: Who it is.
+        identity: The run's identity.
         at_us: When it ended; microseconds since 1970, UTC.
-        repository: Where.
-        made: What was found.
-        facts: More of the repository: `origin`, `branch`, `head_before`, `head_after`.
+        repository: The repository.
+        made: The commits found.
+        facts: Further fields of the repository: `origin`, `branch`, `head_before`, `head_after`.
     """
     data: Wire = {
         "repository": str(repository.common),
@@ -140,12 +140,12 @@ def _given(facts: Mapping[str, Any]) -> Wire:
 
 
 def begin(log: Log, event: Wire, *, timeout_s: float) -> int:
-    """Record a run's start; return its position.
+    """Record a run's start and return its position.
 
     Raises:
-        NameTakenError: Another run was started under that name; nothing was written.
-        InvalidEventError: It does not fit its type; nothing was written.
-        StorageError: It cannot be written.
+        NameTakenError: Another run was started under this name. Nothing was written.
+        InvalidEventError: The event is not valid for its type. Nothing was written.
+        StorageError: The event cannot be written.
     """
     session = event["session"]
     query = DCBQuery(items=[DCBQueryItem(types=[STARTED], tags=[f"session:{session}"])])
@@ -167,21 +167,21 @@ def begin(log: Log, event: Wire, *, timeout_s: float) -> int:
 def finish(
     log: Log, identity: Identity, sure: list[Wire], claims: list[Wire], lack: Wire, *, timeout_s: float
 ) -> str | None:
-    """Record a run's end, and claim its transcript if nobody else did.
+    """Record a run's end, and claim its transcript unless another run did.
 
     Args:
         log: The ledger's log.
-        identity: Who it is.
-        sure: What is recorded in any case.
+        identity: The run's identity.
+        sure: The events to record in any case.
         claims: The link and the binding of its transcript.
-        lack: What is recorded instead of them where another run claims the same; its reason is filled in.
-        timeout_s: How long to wait for other writers, each time; seconds.
+        lack: The event to record instead of `claims` if another run made the same claim. The reason is set here.
+        timeout_s: The maximum wait for other writers, for each attempt; seconds.
 
     Returns:
-        Why the transcript was not claimed; None if it was, or none was found.
+        The reason why the transcript was not claimed; None if it was, or none was found.
 
     Raises:
-        StorageError: It cannot be written. Sending it again is safe.
+        StorageError: The events cannot be written. Appending them again is safe.
     """
     for _ in range(_TRIES):
         head = log.head()
@@ -200,17 +200,17 @@ def finish(
     return str(lack["data"]["why"])
 
 
-def _append(log: Log, events: list[Wire], **how: Any) -> None:  # noqa: ANN401 - as `Log.append`
+def _append(log: Log, events: list[Wire], **how: Any) -> None:  # noqa: ANN401 - the arguments of `Log.append`
     try:
         receipts = log.append(events, **how)
     except OutcomeUnknownError:
-        receipts = log.append(events, timeout_s=how["timeout_s"])  # waits behind the first
+        receipts = log.append(events, timeout_s=how["timeout_s"])  # queued after the first attempt
     for receipt in receipts:
         valid(receipt)
 
 
 def _taken(log: Log, identity: Identity, claims: list[Wire]) -> str | None:
-    """Return why a transcript, or its tool's name for it, belongs to another run; None if it is free."""
+    """Return why the transcript, or the tool's session name, belongs to another run; None if it does not."""
     names = {event["other"] for event in claims if event["type"] == LINKED}
     uris = {event["uri"] for event in claims if event["type"] == BOUND}
     is_weak = any(event["evidence"] == "cwd-window" for event in claims)
@@ -219,7 +219,7 @@ def _taken(log: Log, identity: Identity, claims: list[Wire]) -> str | None:
         if row.session == identity.session:
             continue
         if not isinstance(event, SessionLinked | TranscriptBound) or (event.evidence == "cwd-window" and not is_weak):
-            continue  # a weaker claim loses to ours
+            continue  # the weaker claim yields to ours
         if isinstance(event, SessionLinked) and event.other in names:
             return f"{event.session} is linked to {event.other} already"
         if isinstance(event, TranscriptBound) and event.uri in uris:

@@ -1,16 +1,17 @@
-"""Whose transcript is it: what a run's tool left, looked for right after the run.
+"""Find the transcript that a run's tool wrote, right after the run.
 
 The strongest evidence decides, as everywhere (design of the ledger, *ownership*):
 
 | evidence | when |
 |---|---|
-| `native-id` | the tool was told which id to use, and the file says that id |
-| `sentinel` | the first user turn begins with the marker that stands in the command's own words |
-| `pointer` | a pointer file in the run's private folder leads to it, and it says nothing against that |
-| `directory` | it is the only conversation in the log folder that was made for this run, and begins in it |
-| `cwd-window` | it alone of the tool's sessions began in this folder while the run was there, as its only run |
+| `native-id` | the tool was started with this id, and the file contains it |
+| `sentinel` | the first user turn begins with the marker in the command's own arguments |
+| `pointer` | a pointer file in the run's private folder refers to it, and its content does not contradict that |
+| `directory` | it is the only conversation in the run's own log folder, and began during the run |
+| `cwd-window` | it is the tool's only session that began in this folder during the run, and no other run was there |
 
-Whatever is not decided so is a candidate, and the reason is given. A file's own time is no evidence.
+Without such evidence a file is only a candidate, and the reason is recorded. A file's modification time is
+never evidence.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ from rightful.runs.run_identity import Own
 _MAIN = frozenset({"transcript", "rollout", "events", "conversation"})
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _DAY_US = 86_400_000_000
-_CLOCKS_US = 2_000_000  # how coarse a file system's times may be
+_CLOCKS_US = 2_000_000  # the resolution of a file system's times may be this coarse
 
 
 class Span(NamedTuple):
-    """What is known of a run.
+    """The facts about a run that select its transcript.
 
     Attributes:
-        harness: Its tool; None if that is not known.
-        own: What it has of its tool.
-        words: The command, as it was given.
+        harness: Its tool; None if unknown.
+        own: Its own session id and log folder.
+        words: The command as the user entered it.
         environment: Its environment.
         temp: Its private folder.
         cwd: Its working folder.
         began_us: When it began; microseconds since 1970, UTC.
         ended_us: When it ended.
-        others: The names of other runs that were in the same folder meanwhile.
+        others: The names of other runs in the same folder at the same time.
     """
 
     harness: str | None
@@ -66,10 +67,10 @@ class Owned(NamedTuple):
     """A run's own transcript.
 
     Attributes:
-        file: What it says of itself.
-        evidence: What the claim rests on.
-        native: The name under which the tool knows the session; None where it has none.
-        as_: How that session belongs to the run.
+        file: The facts read from the file.
+        evidence: The evidence for the claim.
+        native: The tool's name for the session; None if it has none.
+        as_: The relation of that session to the run.
         content: Its length and hash.
     """
 
@@ -81,17 +82,17 @@ class Owned(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """Where it stands."""
+        """The `file:` URI of the transcript."""
         return uri_of(self.file.path)
 
 
 class Sought(NamedTuple):
-    """What was found.
+    """The result of the search.
 
     Attributes:
-        owned: The run's own transcript; None if nothing proves which one it is.
-        candidates: Files that may be it.
-        why: Why none is owned.
+        owned: The run's own transcript; None without sufficient evidence.
+        candidates: Files that may be the transcript.
+        why: The reason why `owned` is None.
     """
 
     owned: Owned | None = None
@@ -100,14 +101,14 @@ class Sought(NamedTuple):
 
 
 def uri_of(path: str) -> str:
-    """Return the `file:` URI of a path: the same as `locate` finds it at, whatever links lead there."""
+    """Return the `file:` URI of a path with symbolic links resolved, as `locate` does."""
     return Path(settled(os.path.abspath(path))).as_uri()  # noqa: PTH100 - text
 
 
 def told_id(harness: str | None, words: Sequence[str]) -> tuple[str, Relation] | None:
-    """Return the session that the command's own words name, and how it belongs to the run.
+    """Return the session named in the command's own arguments, and its relation to the run.
 
-    Only Claude Code's `--session-id` and `--resume` name one in full. A fork gets an id that nobody knows.
+    Only Claude Code's `--session-id` and `--resume` contain a full id. The id of a fork is not known in advance.
     """
     if harness != "claude-code" or "--fork-session" in words:
         return None
@@ -119,7 +120,7 @@ def told_id(harness: str | None, words: Sequence[str]) -> tuple[str, Relation] |
 
 
 def sought(span: Span) -> Sought:
-    """Look for the transcript of a run."""
+    """Search for the transcript of a run."""
     if (by_id := _by_id(span)) is not None:
         return by_id
     paths = islice((path for path in _files(span) if _was_written(path, span.began_us)), limits.RUN_FILES)
@@ -141,7 +142,7 @@ def sought(span: Span) -> Sought:
 
 
 def _by_id(span: Span) -> Sought | None:
-    """Return the transcript with the id that the tool was started with; None if it was started without one."""
+    """Return the transcript with the id passed to the tool; None if no id was passed."""
     told = (span.own.native_id, "native") if span.own.native_id else told_id(span.harness, span.words)
     if told is None:
         return None
@@ -149,7 +150,7 @@ def _by_id(span: Span) -> Sought | None:
     paths = sorted(_home(span, "CLAUDE_CONFIG_DIR", ".claude").glob(f"projects/*/{native}.jsonl"))
     files = [file for file in map(evidence_of, paths) if file is not None and file.native_id == native]
     if len(files) == 1 and files[0].agrees is not False:
-        return _owned(files[0], "native-id", as_=as_)  # type: ignore[arg-type]  # one of two words
+        return _owned(files[0], "native-id", as_=as_)  # type: ignore[arg-type]  # "native" or "resume"
     if files:
         return Sought(
             None,
@@ -160,7 +161,7 @@ def _by_id(span: Span) -> Sought | None:
 
 
 def _pointed(span: Span) -> Sought | None:
-    """Return what pointer files in the run's private folder lead to; None if there are none."""
+    """Return the transcript that pointer files in the run's private folder refer to; None without pointers."""
     pointers = sorted(path for path in span.temp.glob("*") if pointer_of(str(path)) is not None)  # it may be gone
     paths = dict.fromkeys(path for pointer in pointers if (path := _target(pointer)))
     files = [file for file in map(evidence_of, paths) if file is not None]
@@ -223,7 +224,7 @@ def _in_window(span: Span, files: list[FileEvidence]) -> Sought:
 
 
 def _begins_in(span: Span, file: FileEvidence, *, unknown: bool) -> bool:
-    """Say whether a file's own first time lies in the run; tools write whole milliseconds."""
+    """Return whether a file's first timestamp is within the run. Tools write whole milliseconds."""
     if file.started_at_us is None:
         return unknown
     return span.began_us // 1_000 * 1_000 <= file.started_at_us <= span.ended_us
@@ -246,7 +247,7 @@ def _owned(file: FileEvidence, evidence: Evidence, as_: Relation = "native") -> 
 
 
 def _files(span: Span) -> Iterator[Path]:
-    """Yield the files among which the tool may have left the run's transcript."""
+    """Yield the files that may be the run's transcript."""
     match span.harness:
         case "claude-code":
             yield from _home(span, "CLAUDE_CONFIG_DIR", ".claude").glob("projects/*/*.jsonl")
@@ -263,7 +264,7 @@ def _files(span: Span) -> Iterator[Path]:
 
 
 def _was_written(path: Path, began_us: int) -> bool:
-    """Say whether a file may have been written since: one that was not cannot have begun since. No evidence."""
+    """Return whether a file may have been written since the run began. Other files are excluded; it is not evidence."""
     try:
         return path.stat().st_mtime_ns // 1_000 >= began_us - _CLOCKS_US
     except OSError:
@@ -271,7 +272,7 @@ def _was_written(path: Path, began_us: int) -> bool:
 
 
 def _days(span: Span) -> Iterator[int]:
-    """Yield a time in each day of a run, and of the days around it: Codex names folders by local days."""
+    """Yield a time in each day of a run and in the days around it, since Codex names folders by local days."""
     at = span.began_us - _DAY_US
     while at <= span.ended_us + 2 * _DAY_US:
         yield at
