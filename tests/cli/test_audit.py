@@ -288,12 +288,31 @@ def test_bounds_are_a_range_in_words_where_file_times_order_nothing(run: Run, le
 
     assert out.startswith(
         "Between 0 and 1 of 1 credited grades (0% to 100%) went to another session's lessons; "
-        "the evidence does not order the rest."
+        "by the recorded times, 1. "
     )
-    assert "The number is a range because some files lack exact times" in " ".join(out.split())
-    assert "`rightful import lesson-hook state/lesson-trajectories`" in " ".join(out.split())
+    assert (
+        "No exact times are in the ledger for lessons of t:a. If you have a trajectory log or lesson events of it, "
+        "import them (`rightful import lesson-hook state/lesson-trajectories`) and audit again. `rightful audit "
+        "historical-newest --without-session t:a` audits without this session and its grades."
+    ) in " ".join(out.split())
+    excluded = run("audit", "historical-newest", "--without-session", "t:a").out
+    assert excluded.startswith("0 of 1 credited grades (0%) went to another session's lessons. The best lesson stays y")
     assert "1 (0 to 1)" in out
     assert "by its time" in out
+
+
+def test_only_sessions_without_a_log_are_to_be_imported(run: Run, ledger: Path) -> None:
+    """A has times of x in the ledger, so its log was imported already; B to F have only state files."""
+    with rightful.open(ledger) as opened:
+        file = {"at_basis": "file"}
+        opened.append([exposed("t:a", "x", at=50.5), exposed("t:a", "z", at=100.5) | file])
+        opened.append([exposed(f"t:{name}", "y", at=101.5) | file for name in "bcdef"] + [graded("t:a", 0.8, at=200.5)])
+
+    text = " ".join(run("audit").out.split())
+
+    assert "for lessons of t:a, t:b, t:c, 3 more. " in text
+    assert "lesson events of t:b, t:c, t:d, 2 more, import them" in text
+    assert "--without-session t:a` audits without this session and its grades; repeat the option to" in text
 
 
 MANY = '{"prior": [2, 2], "skew_s": 3, "credit": "split", "marginals": true}'

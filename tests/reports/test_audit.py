@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.projections.fake import FakeLog
 
 from rightful.policies import policy_of
@@ -32,16 +33,27 @@ def test_arms_that_are_equally_good_are_all_the_best() -> None:
     found = audited(shown("t:a", 1, "x", "y"), shown("t:b", 2, "z"), graded("t:a", 3, 0.9))
 
     assert (found.best_bound, found.best_policy, found.best_changes) == (("x", "y"), ("z",), True)
-    assert found.verdict().endswith("The best lesson changes from x or y to z.")
+    assert found.verdict().endswith("The best lesson changes from a tie of x and y to z.")
 
 
 def test_the_best_stays_when_the_same_arms_tie_on_both_sides() -> None:
     found = audited(shown("t:a", 1, "x", "y"), graded("t:a", 3, 0.9))
 
-    assert (found.best_changes, found.verdict()) == (
-        False,
-        "0 of 1 credited grades (0%) went to another session's lessons. The best lesson stays.",
+    assert not found.best_changes
+    assert found.verdict() == (
+        "0 of 1 credited grades (0%) went to another session's lessons. The best lessons stay x and y, which are equal."
     )
+
+
+def test_lesson_that_loses_its_lead_is_named_with_its_equals() -> None:
+    found = audited(shown("t:a", 1, "x", "y"), graded("t:a", 3, 0.9))
+    tied = structs.replace(found, best_bound=("x",), best_policy=("v", "x", "y", "z"), best_changes=True)
+    alone = structs.replace(found, best_bound=("x", "y"), best_policy=("y",), best_changes=True)
+    same = structs.replace(found, best_bound=("x",), best_policy=("x",), best_changes=False)
+
+    assert tied.verdict().endswith("x is no longer best alone: v, x, y and 1 more are equal.")
+    assert alone.verdict().endswith("y is now best alone: x and y were equal.")
+    assert same.verdict().endswith("The best lesson stays x.")
 
 
 def test_grades_that_cannot_be_checked_are_never_counted_as_own() -> None:

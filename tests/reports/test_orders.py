@@ -67,9 +67,21 @@ def test_a_files_time_is_only_an_upper_bound() -> None:
     assert (found.foreign_grades, found.foreign_grades_bounds) == (1, (0, 2))
     assert found.foreign_credit_rate_bounds == (0.0, 1.0)
     assert found.verdict() == (
-        "Between 0 and 2 of 2 credited grades (0% to 100%) went to another session's lessons; the evidence does not "
-        "order the rest. With the recorded times, the best lesson stays."
+        "Between 0 and 2 of 2 credited grades (0% to 100%) went to another session's lessons; by the recorded "
+        "times, 1. With these times, the best lessons stay x and y, which are equal."
     )
+
+
+def test_sessions_whose_times_leave_the_order_open_are_named() -> None:
+    """B has only its file. C has its file too, but it began after the last grade. D lists x in a log, z in a file."""
+    found = audited(
+        shown("t:a", 1.5, "x"), shown("t:b", 2.5, "y", file=True), graded("t:a", 3.5), graded("t:a", 4.5),
+        started("t:c", 5.0), shown("t:c", 5.5, "y", file=True),
+        shown("t:d", 1.25, "x"), shown("t:d", 9.5, "z", file=True),
+    )  # fmt: skip
+
+    assert (found.untimed_sessions, found.unlogged_sessions) == (("t:b", "t:d"), ("t:b",))
+    assert audited(shown("t:a", 1.5, "x"), graded("t:a", 3.5)).untimed_sessions == ()
 
 
 def test_a_session_writes_no_file_before_its_start() -> None:
@@ -99,8 +111,8 @@ def test_a_copy_of_the_files_leaves_the_order_open() -> None:
     assert (found.policy_credited_grades, found.foreign_grades_bounds) == (0, (0, 2))
     assert found.policy_credited_grades_bounds == (0, 2)
     assert found.verdict() == (
-        "Between 0 and 2 of 0 to 2 credited grades (0% to 100%) went to another session's lessons; the evidence does "
-        "not order the rest. With the recorded times, historical-newest credits none."
+        "Between 0 and 2 of 0 to 2 credited grades (0% to 100%) went to another session's lessons; by the recorded "
+        "times, 0. With these times, historical-newest credits none."
     )
 
 

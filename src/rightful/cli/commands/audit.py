@@ -33,11 +33,17 @@ _BIN_CHARS = 12  # the longest name of a bin
 _COUNT_CHARS = 7
 _LABEL_CHARS = 24
 
-_RANGE = (
-    "The number is a range because some files lack exact times: a state file does not record when a lesson was shown. "
-    "If you have the trajectory log or the lesson events of these sessions, import them "
+_SESSIONS = 3  # that are named
+_UNTIMED = (
+    "The count is a range because the order of some files is not known. No exact times are in the ledger for lessons "
+    "of {}."
+)
+_INEXACT = "The count is a range because some times are equal, have whole seconds only, or are times of files."
+_IMPORT = (
+    "If you have a trajectory log or lesson events of {}, import them "
     "(`rightful import lesson-hook state/lesson-trajectories`) and audit again."
 )
+_EXCLUDE = "`{} --without-session {}` audits without this session and its grades{}."
 _NO_GRADES = (
     "There is nothing to audit: no grade counts under the policy. Import session records "
     "(`rightful import session-records FILE`), or check the `graders` of the policy."
@@ -84,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         terminal.print_json(found.as_dict())
     else:
-        _show(found, policy, against, advice=[] if by_then else _advice(found))
+        _show(found, policy, against, advice=[] if by_then else _advice(found, policy))
     return terminal.DONE
 
 
@@ -163,10 +169,12 @@ def _show(found: Audit, policy: Named, against: Named, *, advice: list[str]) -> 
     _show_foreign(found, policy)
 
 
-def _advice(found: Audit) -> list[str]:
+def _advice(found: Audit, policy: Named) -> list[str]:
     """Return why the first line has no number, or a range, and what to do about it; nothing where it has one."""
+    if not found.is_ordered and (found.untimed_sessions or found.policy_credited_grades):
+        return [_range_reason(found, policy)]
     if found.policy_credited_grades:
-        return [] if found.is_ordered else [_RANGE]
+        return []
     if not found.grades:
         return [_NO_GRADES]
     bins = found.bins_policy
@@ -175,6 +183,28 @@ def _advice(found: Audit) -> list[str]:
     if lost := bins.get("unmatched", 0):
         return [_UNMATCHED.format(terminal.plural(lost, "grade"))]
     return ["The table of bins shows where they went; `rightful explain SESSION` gives the reason for one."]
+
+
+def _range_reason(found: Audit, policy: Named) -> str:
+    """Return why a count is a range: the sessions without exact times, what to import, and how to exclude them."""
+    untimed, unlogged = found.untimed_sessions, found.unlogged_sessions
+    if not untimed:
+        return _INEXACT
+    reason = [_UNTIMED.format(_sessions(untimed))]
+    if unlogged:
+        reason.append(
+            _IMPORT.format(_sessions(unlogged) if unlogged != untimed else "it" if len(untimed) == 1 else "them")
+        )
+    command = f"rightful audit {policy.preset}" if policy.preset else "rightful audit POLICY"
+    more = "; repeat the option to exclude more sessions" if len(untimed) > 1 else ""
+    reason.append(_EXCLUDE.format(command, terminal.safe(untimed[0]), more))
+    return " ".join(reason)
+
+
+def _sessions(names: tuple[str, ...]) -> str:
+    """Return the first few sessions, and how many more there are."""
+    more = len(names) - _SESSIONS
+    return terminal.safe(", ".join([*names[:_SESSIONS], *([f"{more:,} more"] if more > 0 else [])]))
 
 
 def _show_arms(found: Audit, names: _SideNames) -> None:

@@ -57,11 +57,16 @@ class Outcomes(NamedTuple):
         own: It can have paid its own run.
         foreign: It can have paid another run.
         nobody: It can have paid no run.
+        untimed: The sessions whose files have no exact times and can be the newest at a unit whose outcome is open;
+            their numbers, oldest first.
+        unlogged: Those of them without any exposure with an exact time.
     """
 
     own: Mask
     foreign: Mask
     nobody: Mask
+    untimed: tuple[int, ...] = ()
+    unlogged: tuple[int, ...] = ()
 
 
 class Bounds(NamedTuple):
@@ -80,7 +85,7 @@ class Bounds(NamedTuple):
 
 def bounds_of(found: Outcomes) -> Bounds:
     """Return the bounds that the outcomes of all grades give."""
-    own, foreign, nobody = found
+    own, foreign, nobody, *_ = found
     surely_foreign = int((foreign & ~own & ~nobody).sum())
     surely_own = int((own & ~foreign & ~nobody).sum())
     can_be_foreign, can_be_own = int(foreign.sum()), int(own.sum())
@@ -101,12 +106,14 @@ class _Writes(NamedTuple):
         high: The latest.
         sure: It happened at all.
         session: Whose file.
+        by_file: Its time is that of a file.
     """
 
     low: Ints
     high: Ints
     sure: Mask
     session: Ints
+    by_file: Mask
 
 
 def outcomes_of(found: Settled) -> Outcomes:
@@ -117,7 +124,33 @@ def outcomes_of(found: Settled) -> Outcomes:
     before = _latest_before(writes, low)
     own, foreign, unclear = _candidates(found, writes, before, high)
     in_play = ~np.isin(settlement.unit_bin, _NOT_IN_PLAY)
-    return Outcomes((own | unclear) & in_play, (foreign | unclear) & in_play, (before == _NOTHING) | ~in_play)
+    outcomes = Outcomes((own | unclear) & in_play, (foreign | unclear) & in_play, (before == _NOTHING) | ~in_play)
+    is_open = outcomes.own.astype(np.int64) + outcomes.foreign + outcomes.nobody > 1
+    untimed = _untimed(writes, before[is_open], high[is_open])
+    timed = _timed_runs(inputs)[inputs.runs.of[untimed]]
+    return outcomes._replace(untimed=tuple(untimed.tolist()), unlogged=tuple(untimed[~timed].tolist()))
+
+
+def _untimed(writes: _Writes, before: Ints, grade: Ints) -> Ints:
+    """Return the sessions that have a file which can be the newest at one of the grades.
+
+    Args:
+        writes: All writes.
+        before: The time that the newest write before each grade has at least.
+        grade: The latest time of each grade.
+    """
+    by_file = np.flatnonzero(writes.by_file)
+    begun = np.searchsorted(np.sort(grade), writes.low[by_file], "left")  # grades that are earlier than the write
+    ended = np.searchsorted(np.sort(before), writes.high[by_file], "right")  # grades that it does not precede
+    return np.unique(writes.session[by_file[ended > begun]])
+
+
+def _timed_runs(inputs: CreditInputs) -> Mask:
+    """Return, for each number of a run, whether an exposure of it has an exact time."""
+    shown = inputs.shown
+    timed = np.zeros(len(inputs.runs.of), np.bool_)
+    timed[inputs.runs.of[shown.session[shown.usable & ~shown.file_time & ~shown.draw]]] = True
+    return timed
 
 
 def _writes(inputs: CreditInputs, settlement: Settlement) -> _Writes:
@@ -138,6 +171,7 @@ def _writes(inputs: CreditInputs, settlement: Settlement) -> _Writes:
         np.concatenate([high, ends[later], np.full(len(lost), _NEVER)]),
         np.concatenate([np.ones(len(rows), np.bool_), np.zeros(len(later) + len(lost), np.bool_)]),
         np.concatenate([session, session[later], lost]),
+        np.concatenate([by_file, by_file[later], np.zeros(len(lost), np.bool_)]),
     )
 
 

@@ -31,6 +31,7 @@ from rightful.reports.beta_math.best_arm import p_best, selection_shift
 from rightful.reports.beta_math.beta import Comparison, compare
 
 _HASH_DIGITS, _SHA256_DIGITS = 12, 64
+_LESSONS = 3  # best lessons that a sentence names
 
 
 class ArmShift(msgspec.Struct, frozen=True):
@@ -101,6 +102,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         days: What became of the grades of each day, oldest first.
         balances: Patterns of the sources whose opening balances both sides count; none by default.
         balances_left_out: Sources of opening balances that neither side counts; sorted.
+        untimed_sessions: The sessions whose files have no exact times, which makes a count a range.
+        unlogged_sessions: Those of them without any exposure with an exact time in the ledger.
     """
 
     policy: str
@@ -141,6 +144,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     days: tuple[AuditDay, ...]
     balances: tuple[str, ...] = ()
     balances_left_out: tuple[str, ...] = ()
+    untimed_sessions: tuple[str, ...] = ()
+    unlogged_sessions: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON values."""
@@ -164,23 +169,24 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         return counts == (self.foreign_grades_bounds, self.policy_credited_grades_bounds)
 
     def _between(self) -> str:
-        """Return the bounds in words; one number only where both are equal."""
+        """Return the bounds in words, and the count by the recorded times; one number only where both are equal."""
         (low, high), paid = self.foreign_grades_bounds, _range(*self.policy_credited_grades_bounds)
         rates = [f"{rate:.0%}" for rate in self.foreign_credit_rate_bounds or ()]
         share = f" ({' to '.join(dict.fromkeys(rates))})" if rates else ""
         where = f"of {paid} credited grades{share} went to another session's lessons"
         if low == high:
             return f"{low} {where}"
-        return f"Between {low} and {high} {where}; the evidence does not order the rest"
+        unchecked = f" and {self.unverifiable_grades} that could not be checked" if self.unverifiable_grades else ""
+        return f"Between {low} and {high} {where}; by the recorded times, {self.foreign_grades}{unchecked}"
 
     def _as_given(self) -> str:
         """Return what follows if every time is taken as it is given."""
         if not self.policy_credited_grades:
-            return f"With the recorded times, {short(self.policy)} credits none"
+            return f"With these times, {short(self.policy)} credits none"
         if not self.bound_credited_grades:
             return f"{short(self.reference)} credits no grade, so no beliefs can be compared"
         best = self._best()
-        return f"With the recorded times, {best[0].lower()}{best[1:]}"
+        return f"With these times, {best[0].lower() + best[1:] if best.startswith('The ') else best}"
 
     def _went(self) -> str:
         checked = self.policy_credited_grades - self.unverifiable_grades
@@ -196,10 +202,29 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _best(self) -> str:
-        before, after = (" or ".join(best) or "none" for best in (self.best_bound, self.best_policy))
+        before, after = self.best_bound, self.best_policy
         if not self.best_changes:
-            return "The best lesson stays" + (f" {before}" if len(self.best_bound) == 1 else "")
-        return f"The best lesson changes from {before} to {after}"
+            return f"The best {_stays(before or after)}"
+        if len(before) == 1 and before[0] in after:
+            return f"{before[0]} is no longer best alone: {_listed(after)} are equal"
+        if len(after) == 1 and after[0] in before:
+            return f"{after[0]} is now best alone: {_listed(before)} were equal"
+        return f"The best lesson changes from {_tied(before)} to {_tied(after)}"
+
+
+def _stays(best: tuple[str, ...]) -> str:
+    return f"lesson stays {best[0]}" if len(best) == 1 else f"lessons stay {_listed(best)}, which are equal"
+
+
+def _tied(best: tuple[str, ...]) -> str:
+    return best[0] if len(best) == 1 else f"a tie of {_listed(best)}"
+
+
+def _listed(best: tuple[str, ...]) -> str:
+    """Return the first few lessons, and how many more there are."""
+    more = len(best) - _LESSONS
+    named = [*best[:_LESSONS], f"{more:,} more"] if more > 0 else best
+    return f"{', '.join(named[:-1])} and {named[-1]}"
 
 
 def short(policy: str) -> str:
@@ -261,7 +286,17 @@ def audit(
     )
     left_out = sorted(source for source in sources if not any(fnmatchcase(source, pattern) for pattern in counted))
     compared = _compared(projected.facts, audited, held_against, through)
-    return structs.replace(compared, balances=counted, balances_left_out=tuple(left_out))
+    untimed, unlogged = (
+        tuple(map(projected.facts.names.text, numbers))
+        for numbers in (audited.outcomes.untimed, audited.outcomes.unlogged)
+    )
+    return structs.replace(
+        compared,
+        balances=counted,
+        balances_left_out=tuple(left_out),
+        untimed_sessions=untimed,
+        unlogged_sessions=unlogged,
+    )
 
 
 def _settled(projected: Projected, rule: Policy, through: int) -> tuple[Settlement, Outcomes]:
