@@ -1,1 +1,1 @@
-"""What one step leaves for the next."""
+"""Handoffs: payloads that one step of a session leaves for the next step."""

@@ -1,4 +1,4 @@
-"""What stands in the ledger of handoffs: what was put, and what was taken."""
+"""The stored events of handoffs: puts and takes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PRODUCER = "handoff"
 """The producer of the events."""
 
 WRITTEN, TAKEN = "handoff.written", "handoff.taken"
-"""Their types."""
+"""The types of the events."""
 
-_NEAR, _WIDER = 64, 8  # rows before the end that are looked at first, and how many times more are next
+_NEAR, _WIDER = 64, 8  # the number of rows before the end to search first, and the growth factor of the next searches
 
 
 class Row(NamedTuple):
-    """An event of one of the two types, as it is recorded.
+    """A recorded event of one of the two types.
 
     Attributes:
         row: The row.
-        event: The event in it.
+        event: Its event.
     """
 
     row: Recorded
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
     @property
     def facts(self) -> Facts:
-        """What was found of who wrote it."""
+        """The facts about the writer."""
         return recorded_facts(self.event.found, self.event.extra)
 
     @property
@@ -45,18 +45,18 @@ class Row(NamedTuple):
 
 
 def taken_id(written_id: str) -> str:
-    """Return the id of the one take that what was written can have."""
+    """Return the event id of a take. Each written handoff can have only one."""
     return event_id(PRODUCER, key_of("taken", written_id))
 
 
 def last_put(log: Log, session: str, name: str, until: int) -> Row | None:
-    """Return what a session put last under a name, which mostly stands near the end.
+    """Return a session's last put under a name. The search starts at the end, where it usually is.
 
     Args:
-        log: What is read.
+        log: The ledger's log.
         session: The session.
         name: The name.
-        until: The last position that counts.
+        until: The last position to read.
     """
     width = _NEAR
     while until > 0:
@@ -68,7 +68,7 @@ def last_put(log: Log, session: str, name: str, until: int) -> Row | None:
 
 
 def puts(log: Log, session: str, name: str | None, until: int, after: int = 0) -> Iterator[Row]:
-    """Yield what a session put under a name, or under any if None, by ascending position."""
+    """Yield a session's puts under a name, or under any name if None, by ascending position."""
     for row in log.read(session=session, types=[WRITTEN], after=after, until=until):
         event = row.event
         if isinstance(event, HandoffWritten) and row.outcome in ACCEPTED and name in {None, event.name}:
@@ -76,7 +76,7 @@ def puts(log: Log, session: str, name: str | None, until: int, after: int = 0) -
 
 
 def takes(log: Log, session: str, name: str, key: str) -> Iterator[Row]:
-    """Yield what a session took under a name with a key."""
+    """Yield a session's takes under a name with a key."""
     for row in log.read(session=session, types=[TAKEN]):
         event = row.event
         if isinstance(event, HandoffTaken) and event.name == name and (event.extra or {}).get("key") == key:
@@ -84,7 +84,7 @@ def takes(log: Log, session: str, name: str, key: str) -> Iterator[Row]:
 
 
 def found(log: Log, event_id: str) -> Row | None:
-    """Return the handoff, or the take, of that id."""
+    """Return the put or take with an event id; None if there is none."""
     for stored in log.of_id(event_id):
         row = recorded(stored, log.path)
         if isinstance(row.event, HandoffWritten | HandoffTaken) and row.outcome in ACCEPTED:

@@ -1,20 +1,20 @@
-"""Handoffs: what a step of a session leaves for its next step, or for another session.
+"""Handoffs: payloads that a step of a session leaves for its next step, or for another session.
 
-A handoff is named within a session, so two sessions that use one name never meet, as they do in a
-file with a fixed path. Putting again under a name takes the place of what was put before: the
-last one is handed out, to one taker, once; an older one never is.
+The name of a handoff is local to its session. So two sessions that use the same name do not collide, as
+they would with a file at a fixed path. A put replaces an earlier put under the same name. Only the last put
+is handed out, to one taker, once.
 
-Both sides store what was found of them (`facts`). Two runs that name one session are told
-from it, and neither gets what the other left.
+Put and take both store the facts found about their caller (`facts_of`). They distinguish two runs that use
+the same session name, and neither run receives the other's payload.
 
-A key makes a call repeatable: the same put is stored once, and the same take gets the same payload
-again, so a step that died behind its take can be run again. It does so until something else is put
-under the name: what is older than that is an error, and never handed out for the new one.
+A key makes a call repeatable. The same put is stored once, and the same take returns the same payload again,
+so a step that crashed after its take can be run again. This ends with the next put under the name: a repeated
+take of an older put raises an error, so that it is never mistaken for the new one.
 
 | event | key |
 |---|---|
 | `handoff.written` | session, `put`, name, the caller's key or a random one |
-| `handoff.taken` | `taken`, the id of what was written: one winner, whoever comes |
+| `handoff.taken` | `taken`, the id of the written event: only one take can succeed |
 
 A payload is text, bytes or a JSON value; `extra.form` says which. Bytes are stored in base64.
 """
@@ -46,17 +46,17 @@ _OTHER_KEY = "Pass another key, or none. A key always belongs to one handoff."
 
 
 class Handoff(NamedTuple):
-    """What was handed over.
+    """A handoff that was taken.
 
     Attributes:
-        id: The event id of what was written.
-        name: What it is called.
+        id: The event id of the put.
+        name: The handoff's name.
         session: The session that put it.
-        payload: Text, bytes or a JSON value, as it was put.
-        put_at: When it was put, by the clock of who put it.
-        position: Where it stands in the ledger.
+        payload: The text, bytes or JSON value that was put.
+        put_at: When it was put, by the writer's clock.
+        position: The position of the put in the ledger.
         taken_id: The event id of the take.
-        repeated: Whether the same take had got it before.
+        repeated: Whether the same take already returned it before.
     """
 
     id: str
@@ -70,15 +70,15 @@ class Handoff(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A handoff as a list shows it.
+    """A handoff in a list.
 
     Attributes:
-        id: The event id of what was written.
-        name: What it is called.
+        id: The event id of the put.
+        name: The handoff's name.
         put_at: When it was put.
-        position: Where it stands in the ledger.
+        position: The position of the put in the ledger.
         form: `text`, `bytes` or `json`.
-        state: `waits`, `taken`, or `replaced` by a later one of that name before anybody took it.
+        state: `waits`, `taken`, or `replaced` by a later put under the same name before it was taken.
         taken_by: The session that took it.
         taken_at: When it was taken.
     """
@@ -98,10 +98,10 @@ class Handoffs:
 
     Args:
         log: The ledger's log.
-        clock: Tells when something is put or taken; microseconds since 1970, UTC.
+        clock: Returns the time of a put or take; microseconds since 1970, UTC.
         environ: The caller's environment; that of this process if None.
         cwd: The caller's working folder; that of this process if None.
-        same_run: Asks the ledger's links; they say nothing if None.
+        same_run: Looks up the ledger's links. If None, links are not used.
     """
 
     def __init__(
@@ -119,20 +119,20 @@ class Handoffs:
         self._same_run = same_run or (lambda one, other: True if one == other else None)
 
     def put(self, name: str, payload: Any, *, session: str, key: str | None = None) -> Receipt:  # noqa: ANN401 - content
-        """Leave something under a name, in the place of what was left there before.
+        """Store a payload under a name. It replaces an earlier put under that name.
 
         Args:
-            name: What it is called.
+            name: The handoff's name.
             payload: Text, bytes or a JSON value.
-            session: Whose it is: the session that the caller runs in.
-            key: The caller's own; putting the same again under it stores nothing.
+            session: The session that the caller runs in. It owns the handoff.
+            key: A key of the caller's. Repeating the put with the same key stores nothing.
 
         Raises:
-            UsageError: The session is no session's name.
-            InvalidEventError: The payload is none, or is too long.
+            UsageError: The session name is not valid.
+            InvalidEventError: The payload is not a JSON value, or is too long.
             HandoffMismatchError: The caller runs in another session, another run's handoff waits under
-                that name, or the key stands for another payload, or for one that is not the last any
-                more. Nothing was put.
+                that name, or the key was already used for another payload, or for a put that is not the
+                last one any more. Nothing was put.
         """
         self._check(name, session, key)
         head = 0
@@ -154,19 +154,19 @@ class Handoffs:
         raise ConditionFailedError(head)
 
     def take(self, name: str, *, session: str, put_by: str | None = None, key: str | None = None) -> Handoff:
-        """Take what was left last under a name; one taker gets it.
+        """Take the last put under a name. Only one taker gets it.
 
         Args:
-            name: What it is called.
+            name: The handoff's name.
             session: The session that the caller runs in.
-            put_by: The session that put it, where that is another one.
-            key: The caller's own; taking again with it gets the same again.
+            put_by: The session that put it, if it is another one.
+            key: A key of the caller's. Repeating the take with the same key returns the same handoff.
 
         Raises:
-            UsageError: The session is no session's name.
-            NothingToTakeError: Nothing waits there.
+            UsageError: A session name is not valid.
+            NothingToTakeError: No handoff waits under that name.
             HandoffMismatchError: The caller runs in another session, another run's handoff waits under
-                that name, or what was taken with the key is older than what was put last. Nothing was taken.
+                that name, or the handoff taken with the key is older than the last put. Nothing was taken.
         """
         self._check(name, session, key)
         head = 0
@@ -179,7 +179,7 @@ class Handoffs:
                 return again
             try:
                 last = self._waiting(owner, name, head)
-            except NothingToTakeError:  # perhaps the same take at another place got it since we looked
+            except NothingToTakeError:  # perhaps the same take in another process got it meanwhile
                 if key is not None and (again := self._again(owner, name, session, key, head)) is not None:
                     return again
                 raise
@@ -207,23 +207,23 @@ class Handoffs:
         state = "taken" if taken is not None else "waits" if is_last else "replaced"
         return Listed(put.row.id, put.event.name, put.event.at, put.row.position, put.form, state, by, at)
 
-    # -- what stands -------------------------------------------------------------------------
+    # -- stored handoffs ---------------------------------------------------------------------
 
     def _taken(self, put: handoff_rows.Row) -> handoff_rows.Row | None:
         return handoff_rows.found(self._log, handoff_rows.taken_id(put.row.id))
 
     def _waiting(self, owner: str, name: str, until: int) -> handoff_rows.Row:
-        """Return the put that waits, which is the last one or none.
+        """Return the waiting put. Only the last put under a name can be waiting.
 
         Raises:
-            NothingToTakeError: There is none, or it was taken. What was put before it is older.
+            NothingToTakeError: There is no put, or the last one was taken. Earlier puts do not count.
         """
         last = handoff_rows.last_put(self._log, owner, name, until)
         if last is None:
             near = self._near(owner, name)
             raise NothingToTakeError(name, owner, f"that session put nothing under this name{near}")
         taken = self._taken(last)
-        if taken is None or taken.row.position > until:  # that the caller did it itself meanwhile is seen anew
+        if taken is None or taken.row.position > until:  # a later take fails the append condition
             return last
         when = f"at {_time(taken.event.at)} by {taken.row.session} (position {taken.row.position})"
         why = f"the last put, at {_time(last.event.at)} (position {last.row.position}), was taken {when}"
@@ -231,14 +231,14 @@ class Handoffs:
         raise NothingToTakeError(name, owner, why + ("" if is_only else "; earlier puts are never handed out"))
 
     def _near(self, owner: str, name: str) -> str:
-        """Return what waits under nearly that name, as the rest of a sentence."""
-        from difflib import get_close_matches  # only who mistypes waits for it
+        """Return a waiting handoff with a similar name, as the end of an error message; else an empty string."""
+        from difflib import get_close_matches  # imported late: only needed after a mistyped name
 
         near = get_close_matches(name, [handoff.name for handoff in self.listed(owner) if handoff.state == "waits"], 1)
         return f", but {near[0]!r} waits" if near else ""
 
     def _again(self, owner: str, name: str, session: str, key: str, head: int) -> Handoff | None:
-        """Return what the same take got before."""
+        """Return the handoff that the same take returned before; None if it was not taken before."""
         for taken in handoff_rows.takes(self._log, session, name, key):
             put = handoff_rows.found(self._log, taken.event.written_id)
             if put is not None and put.row.session == owner:
@@ -247,7 +247,7 @@ class Handoffs:
                 return _handed(put, taken.row.id, repeated=True)
         return None
 
-    # -- what must agree ---------------------------------------------------------------------
+    # -- consistency checks ------------------------------------------------------------------
 
     def _check(self, name: str, session: str, key: str | None) -> None:
         if key is not None and not key.strip():
@@ -261,22 +261,22 @@ class Handoffs:
             raise HandoffMismatchError(name, session, f"it {what} {where} by a step {why}", _OWN_STEP)
 
     def _check_waiting(self, last: handoff_rows.Row, name: str, session: str) -> None:
-        """Refuse to take the place of what another run left and nobody took."""
+        """Refuse to replace another run's handoff that was not taken yet."""
         if self._taken(last) is None:
             self._check_same(last, name, session, "waits already, and was put")
 
     def _check_last(self, put: handoff_rows.Row, last: handoff_rows.Row | None, name: str, owner: str) -> None:
-        """Refuse to repeat what stood before something else was put: the caller would have it for the new one."""
+        """Refuse to repeat a call for a put that is not the last: the caller would mistake it for the new one."""
         if last is not None and last.row.position > put.row.position:
             older, newer = (f"at {_time(row.event.at)} (position {row.row.position})" for row in (put, last))
             why = f"the handoff of this key was put {older}, before the last put, {newer}"
             raise HandoffMismatchError(name, owner, why, _OTHER_KEY)
 
     def _put_again(self, event: Mapping[str, Any], name: str, session: str, last: handoff_rows.Row) -> Receipt | None:
-        """Return the receipt of a put that was made before under the same key.
+        """Return the receipt of an earlier put with the same key; None if there is none.
 
         Raises:
-            HandoffMismatchError: Another payload was put, another run put it, or more was put since.
+            HandoffMismatchError: It had another payload, another run made it, or another put followed.
         """
         before = handoff_rows.found(self._log, event_id(handoff_rows.PRODUCER, event["key"]))
         if before is None:
@@ -332,7 +332,7 @@ def _handed(put: handoff_rows.Row, taken_id: str, *, repeated: bool) -> Handoff:
 
 
 def _query(session: str, taken_id: str | None = None) -> DCBQuery:
-    """Return what must not be written meanwhile: a put of the session, and the take, whoever makes it."""
+    """Return the append condition: no new put of the session, and no take with that id by any caller."""
     items = [DCBQueryItem(types=[handoff_rows.WRITTEN], tags=[f"session:{session}"])]
     if taken_id is not None:
         items.append(DCBQueryItem(types=[handoff_rows.TAKEN], tags=[f"id:{taken_id}"]))

@@ -9,8 +9,8 @@
 | `GPTME_CONVERSATION_ID` | `gptme:<id>` |
 | `GPTME_SESSION_ID` | `gptme-session:<label>` |
 
-An agent may run another one, so several may be set. The working folder is kept, and proves nothing:
-a run has steps in several folders, and several runs have steps in one.
+An agent may start another agent, so several variables may be set. The working folder is stored but proves
+nothing: the steps of a run may use several folders, and several runs may use the same one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rightful.errors import HandoffMismatchError, UsageError
 from rightful.identity import is_session, split_session
 
 SameRun = Callable[[str, str], bool | None]
-"""Returns whether links join two session names into one run; None if that is not known."""
+"""Returns whether links join two session names into one run; None if unknown."""
 
 NATIVE = (
     ("CLAUDE_CODE_SESSION_ID", "claude-code"),
@@ -34,16 +34,16 @@ NATIVE = (
     ("GPTME_CONVERSATION_ID", "gptme"),
     ("GPTME_SESSION_ID", "gptme-session"),
 )
-"""The variables by which agent tools tell their commands which session they are in, and its namespace."""
+"""The variables in which agent tools pass the session to their commands, with the namespace of its name."""
 
 
 class Facts(NamedTuple):
-    """What was found of a caller.
+    """The facts about a caller.
 
     Attributes:
         run: The name of its run.
         nonce: The nonce of its run.
-        natives: The names under which agent tools know the session it is in.
+        natives: The names that agent tools use for its session.
         cwd: Its working folder; a `file:` URI.
     """
 
@@ -53,22 +53,22 @@ class Facts(NamedTuple):
     cwd: str | None = None
 
     def found(self) -> dict[str, str]:
-        """Return them as an event has them."""
+        """Return the value of the event's `found` field."""
         first = self.natives[0] if self.natives else None
         facts = {"run_nonce": self.nonce, "native_id": first, "cwd": self.cwd}
         return {name: value for name, value in facts.items() if value is not None}
 
     def extra(self) -> dict[str, Any]:
-        """Return what an event has of them beside that."""
+        """Return the additional facts for the event's `extra` field."""
         return {"natives": list(self.natives)} if len(self.natives) > 1 else {}
 
 
 def facts_of(environ: Mapping[str, str], cwd: Path | None) -> Facts:
-    """Return what an environment and a working folder show.
+    """Return the facts in an environment and a working folder.
 
     Args:
         environ: The environment.
-        cwd: The working folder; None where there is none any more.
+        cwd: The working folder; None if it was removed.
     """
     said = [f"{space}:{environ[name]}" for name, space in NATIVE if environ.get(name, "").strip()]
     natives = tuple(name for name in dict.fromkeys(said) if is_session(name) and len(name) <= limits.WORD_CHARS)
@@ -81,7 +81,7 @@ def facts_of(environ: Mapping[str, str], cwd: Path | None) -> Facts:
 
 
 def recorded_facts(found: Any, extra: Mapping[str, Any] | None) -> Facts:  # noqa: ANN401 - the struct of an event
-    """Return the facts that an event has."""
+    """Return the facts stored in an event."""
     if found is None:
         return Facts()
     natives = (extra or {}).get("natives") or ([found.native_id] if found.native_id else [])
@@ -92,14 +92,14 @@ def check_caller(name: str, session: str, facts: Facts, same_run: SameRun) -> No
     """Refuse a session name that the facts about the caller contradict.
 
     Args:
-        name: What the handoff is called.
-        session: What the caller says.
-        facts: What was found.
-        same_run: Asks the links.
+        name: The handoff's name.
+        session: The session name that the caller passed.
+        facts: The facts about the caller.
+        same_run: Looks up the links.
 
     Raises:
-        UsageError: It is no session's name.
-        HandoffMismatchError: The caller is in another session.
+        UsageError: The session name is not valid.
+        HandoffMismatchError: The caller runs in another session.
     """
     check_session(session)
     if session in facts.natives or session == facts.run:
@@ -118,7 +118,7 @@ def check_session(session: str) -> None:
     """Refuse an invalid session name.
 
     Raises:
-        UsageError: It is no session's name.
+        UsageError: The session name is not valid.
     """
     if not is_session(session):
         raise UsageError(
@@ -134,16 +134,16 @@ def _mismatch(name: str, session: str, why: str) -> HandoffMismatchError:
 
 
 def contradiction(mine: Facts, theirs: Facts, same_run: SameRun) -> str | None:
-    """Return the fact that shows that two callers with one session name belong to two runs; None if there is none.
+    """Return the fact that proves that two callers with the same session name are in different runs; else None.
 
     Args:
-        mine: What was found of the caller.
-        theirs: What was found of the other one.
-        same_run: Asks the links.
+        mine: The facts about the caller.
+        theirs: The facts about the other caller.
+        same_run: Looks up the links.
     """
     if mine.nonce is not None and theirs.nonce is not None:
         what = f"of the run with nonce {theirs.nonce}, but this step belongs to the run with nonce {mine.nonce}"
-        return what if mine.nonce != theirs.nonce else None  # its steps may be sessions of their own
+        return what if mine.nonce != theirs.nonce else None  # the steps of a run may have sessions of their own
     if set(mine.natives) & set(theirs.natives):
         return None
     for other in theirs.natives:

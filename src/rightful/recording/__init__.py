@@ -1,1 +1,1 @@
-"""The turn recorder of runners."""
+"""Recording facts from Python: the producer API, the turn recorder, and a session's credit."""

@@ -1,8 +1,9 @@
-"""The outbox of a runner: events from any thread, written by one, and acknowledged once they are durable.
+"""The outbox of a runner: a bounded queue of events from any thread, written by one background thread.
 
-It holds a bounded number of events and bytes: who writes faster than the disk waits, and nothing is
-dropped. Many events share one transaction. What could not be written stays, in order and with its
-ids, and is tried again; the error reaches who flushes, closes, or finds no room.
+An event is acknowledged once it is durable. The number of queued events and bytes is limited: a caller that
+writes faster than the disk waits, and no event is dropped. Many events share one transaction. Events that
+could not be written stay queued, in order and with their ids, and are retried. The error is raised by the
+next call that flushes, closes, or finds no room.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ if TYPE_CHECKING:
     from rightful.log.rows import Receipt
 
 Answer = Future["Receipt"]
-"""Holds the receipt of an event once it is durable."""
+"""Contains the receipt of an event once it is durable."""
 
 
 class QueuedEvent(NamedTuple):
-    """An event that waits to be written.
+    """A queued event.
 
     Attributes:
         event: The event.
         size: The size of its body; bytes.
-        answer: Who waits for its receipt.
+        answer: The future that gets its receipt.
     """
 
     event: Event
@@ -48,41 +49,41 @@ class QueuedEvent(NamedTuple):
 
 
 class Outbox:
-    """Events on their way into a ledger. Threads may share it; a child of a fork may not use it.
+    """Queues events for a ledger. Threads may share it. A forked child process must not use it.
 
     Args:
-        log: Where they go.
+        log: The log to write to.
 
     Attributes:
-        log: Where they go.
-        refused_count: How many the ledger found invalid, which a check before should have done.
+        log: The log to write to.
+        refused_count: The number of events that the ledger rejected although they had been checked before.
     """
 
     def __init__(self, log: Log) -> None:
         self.refused_count = 0
         self.log = log
         self._pid = os.getpid()
-        self._lock = threading.RLock()  # entered in C, so that no exception leaves it locked; a Condition is not
+        self._lock = threading.RLock()  # acquired in C, so an exception cannot leave it locked; a Condition is not
         self._changed = threading.Condition(self._lock)
         self._waiting: deque[QueuedEvent] = deque()
         self._bytes = 0
         self._taken_count = self._settled_count = 0
         self._error: BaseException | None = None
-        self._tries = self._failed = 0  # how many tries began, and which one failed last
+        self._tries = self._failed = 0  # the number of attempts, and the last attempt that failed
         self._is_writing = self._is_urged = self._is_stopped = False
         self._thread: threading.Thread | None = None
         _open.add(self)
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process made it; the child of a fork did not."""
+        """Whether this process created the outbox; False in a forked child."""
         return os.getpid() == self._pid
 
     def check(self) -> None:
-        """Refuse the child of a fork.
+        """Refuse use in a forked child process.
 
         Raises:
-            ForkedError: This is one.
+            ForkedError: This process is a forked child.
         """
         if not self.is_ours:
             raise ForkedError(self.log.path)
@@ -92,12 +93,12 @@ class Outbox:
         """Wait for room, and lock the outbox while an event is added.
 
         Args:
-            size: The size of what will be put; bytes.
-            timeout_s: How long to wait; seconds. None waits for ever.
+            size: The size of the event to add; bytes.
+            timeout_s: How long to wait; seconds. None waits without a limit.
 
         Raises:
-            BacklogError: There was none for so long.
-            StorageError: There is none, since what waits could not be written now either.
+            BacklogError: There was no room before the timeout.
+            StorageError: There is no room, because another attempt to write the queued events failed.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
         with self._lock:
@@ -106,7 +107,7 @@ class Outbox:
                 self._is_urged = True
                 self._changed.notify_all()
                 self._hear(tries)
-                if self._thread is None:  # it ended in an error
+                if self._thread is None:  # it ended with an error
                     self._start()
                     continue
                 self._wait(until, timeout_s, "this event was not accepted")
@@ -114,14 +115,14 @@ class Outbox:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Lock the outbox while an event is added for which there is always room."""
+        """Lock the outbox while an event is added, without waiting for room."""
         with self._lock:
             yield
 
     def put(self, event: Event, size: int) -> Answer:
-        """Take an event; call it within `room` or `alone`."""
+        """Queue an event. Call it within `room` or `alone`."""
         answer: Answer = Future()
-        answer.set_running_or_notify_cancel()  # what was taken is written: nobody can cancel it
+        answer.set_running_or_notify_cancel()  # a queued event is always written, so it cannot be cancelled
         self._waiting.append(QueuedEvent(event, size, answer))
         self._bytes += size
         self._taken_count += 1
@@ -130,11 +131,11 @@ class Outbox:
         return answer
 
     def flush(self, timeout_s: float | None) -> None:
-        """Return once all that was taken before is durable.
+        """Return once all events queued before the call are durable.
 
         Raises:
-            BacklogError: It is not, after so long. It is still being written.
-            StorageError: It could not be written. It stays, and the next flush tries again.
+            BacklogError: The timeout passed. The events are still being written.
+            StorageError: Events could not be written. They stay queued, and the next flush retries.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
         with self._lock:
@@ -143,7 +144,7 @@ class Outbox:
             self._changed.notify_all()
             while self._settled_count < taken:
                 self._hear(tries)
-                if self._thread is None:  # it ended in an error
+                if self._thread is None:  # it ended with an error
                     self._start()
                     continue
                 self._wait(until, timeout_s, "they remain queued and are written as soon as possible")
@@ -152,7 +153,7 @@ class Outbox:
         """Drop the queued events, and return them.
 
         Raises:
-            BacklogError: It is being written, after so long. Nothing was given up.
+            BacklogError: The events were still being written at the timeout. None was dropped.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
         with self._lock:
@@ -180,7 +181,7 @@ class Outbox:
             _open.discard(self)
 
     def drain(self, timeout_s: float) -> None:
-        """Write what waits when the ledger is closed or the program ends, and warn of what could not be."""
+        """Write the queued events when the ledger is closed or the program ends, and warn if that fails."""
         if not self.is_ours:
             return
         try:
@@ -193,7 +194,7 @@ class Outbox:
         return over and bool(self._waiting)
 
     def _hear(self, tries: int) -> None:
-        """Raise what a try ended in that began after so many."""
+        """Raise the error of the last attempt, if it began after the first `tries` attempts."""
         if self._failed > tries and self._error is not None:
             raise _again(self._error)
 
@@ -212,7 +213,7 @@ class Outbox:
         self._thread = threading.Thread(target=self._run, name="rightful outbox", daemon=True)
         try:
             self._thread.start()
-        except RuntimeError:  # the interpreter is ending and starts no thread any more
+        except RuntimeError:  # the interpreter is shutting down and cannot start threads
             self._thread = None
             self._write()
 
@@ -220,7 +221,7 @@ class Outbox:
         try:
             self._work_off()
         except BaseException as error:
-            with self._lock:  # who waits hears of it; what waits stays, and the next call has it written
+            with self._lock:  # raised to the waiting callers; the events stay queued for the next call
                 self._thread, self._error = None, error
                 self._tries += 1
                 self._failed = self._tries
@@ -239,7 +240,7 @@ class Outbox:
                     self._changed.wait_for(lambda: self._is_urged, limits.OUTBOX_AGAIN_S)
 
     def _write(self) -> bool:
-        """Write what one transaction holds; return whether it was written."""
+        """Write one transaction's worth of events, and return whether that succeeded."""
         with self._lock:
             batch = self._batch()
             self._is_writing, self._is_urged = True, False
@@ -248,7 +249,7 @@ class Outbox:
         error: BaseException | None = None
         try:
             receipts = self.log.append([waiting.event for waiting in batch])
-        except BaseException as raised:  # noqa: BLE001 - whatever it was, who waits must hear of it
+        except BaseException as raised:  # noqa: BLE001 - any error is raised to the waiting callers
             error = raised
         for one, receipt in zip(batch, receipts, strict=False):
             _settle(one, receipt)
@@ -274,18 +275,18 @@ class Outbox:
 
 
 def _settle(one: QueuedEvent, receipt: Receipt) -> None:
-    """Give an answer. What its callbacks raise beyond an `Exception` would end the thread that others wait for."""
+    """Complete a future. A callback's `BaseException` must not end the thread that other callers wait for."""
     try:
         try:
             one.answer.set_result(valid(receipt))
         except InvalidEventError as error:
             one.answer.set_exception(error)
-    except BaseException:  # noqa: BLE001 - told as Python tells what ends a thread
+    except BaseException:  # noqa: BLE001 - reported like an uncaught exception of a thread
         threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
 def _again(error: BaseException) -> RightfulError:
-    """Return an error to raise in another thread than it came from."""
+    """Return a copy of an error, to raise in another thread."""
     again = (
         type(error)(*error.args)
         if isinstance(error, RightfulError)

@@ -4,11 +4,10 @@
         hook = ledger.producer("claude-code-hook")
         hook.exposure("claude-code:7fbe4341", {"lessons/git.md": 0.8}, key="prompt-1")
 
-Each method returns the ledger's receipt once the fact is durable. Calling it again with the
-same facts is safe: the event id comes from `key`, or from what identifies the fact where no
-key is given, and the answer is `duplicate`. The exception is `grade` without `seq`: it compares
-with the last value, so a script that grades 0.6 and then 0.7 and is run again does both again.
-Pass `seq` where the grader has one.
+Each method returns the ledger's receipt once the fact is durable. Calling it again with the same facts is
+safe: the outcome is `duplicate`, because the event id is derived from `key`, or else from the fields that
+identify the fact. The exception is `grade` without `seq`: it compares with the last value, so a script that
+grades 0.6 and then 0.7 writes both again when it is run again. Pass `seq` if the grader has one.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ if TYPE_CHECKING:
     from rightful.recording.turn_recorder import TurnRecorder
 
 Shown = Mapping[str, float | None] | Iterable[str | ArmShown]
-"""Arms as a caller has them: names, or each name with its probability of injection."""
+"""Arms as an argument: names, or each name with its probability of injection."""
 
 
 class Producer:
     """Writes facts under one producer name. Threads may share it.
 
-    Every method takes `at`, when it happened (aware; now if None), and `extra`, an object for
-    what is not modelled. It raises `InvalidEventError` when the fact does not fit its type, and
-    the errors of `Ledger.append`; nothing was written then.
+    Every method accepts `at`, the time of the fact (aware; now if None), and `extra`, an object for fields
+    that the type does not define. It raises `InvalidEventError` if the fact is not valid for its type, and
+    the errors of `Ledger.append`. In each case nothing was written.
 
     Args:
         log: The ledger's log.
         name: The producer's name.
-        clock: Tells `at` where a caller does not; microseconds since 1970, UTC.
+        clock: Returns the default for `at`; microseconds since 1970, UTC.
 
     Raises:
-        InvalidEventError: The name has not the form of a producer's name.
+        InvalidEventError: The name is not a valid producer name.
     """
 
     def __init__(self, log: Log, name: str, *, clock: Clock = now_us) -> None:
@@ -62,10 +61,10 @@ class Producer:
         """Append one event of any kind and return its receipt.
 
         Args:
-            event: A struct, or a wire object; `producer` and `at` are filled in where it has none.
+            event: A struct, or a wire object; `producer` and `at` are added to a wire object without them.
 
         Raises:
-            InvalidEventError: It does not fit its type. Nothing was written.
+            InvalidEventError: The event is not valid for its type. Nothing was written.
         """
         if not isinstance(event, Event):
             event = {"producer": self.name, "at": self._at(None), **event}
@@ -93,8 +92,8 @@ class Producer:
 
         Args:
             session: The session's name.
-            run_nonce: A value drawn once per run; two starts with different ones are two runs.
-            key: A key of your own; session and nonce identify it otherwise.
+            run_nonce: A random value, one per run. Two starts with different nonces are two runs.
+            key: A key of your own; by default derived from session and nonce.
             at: When it happened.
             fields: `harness`, `model`, `cwd`, `work_item`, `extra`.
         """
@@ -111,15 +110,15 @@ class Producer:
         at: datetime | None = None,
         extra: dict[str, Any] | None = None,
     ) -> Receipt:
-        """Record that a session ended; a resumed one may end again.
+        """Record that a session ended. A resumed session may end again.
 
         Args:
             session: The session's name.
-            turns: How many turns it had.
-            exit_code: What its process returned.
-            key: A key of your own; session, turns and exit code identify it otherwise.
+            turns: The number of its turns.
+            exit_code: The exit code of its process.
+            key: A key of your own; by default derived from session, turns and exit code.
             at: When it happened.
-            extra: What is not modelled.
+            extra: Fields that the type does not define.
         """
         key = key or composite_key(session, "ended", turns, exit_code)
         return self._record(
@@ -137,15 +136,15 @@ class Producer:
         key: str | None = None,
         at: datetime | None = None,
     ) -> Receipt:
-        """Join a run's own name with a name under which a tool knows it.
+        """Link a run's own name to a tool's name for it.
 
         Args:
             session: The run's own name.
             other: The tool's name for it.
-            as_: How they belong together: `native`, `resume`, `retry`, `subagent`.
-            evidence: What the claim rests on.
-            note: For people.
-            key: A key of your own; needed to join again what was unlinked.
+            as_: The relation of the two: `native`, `resume`, `retry`, `subagent`.
+            evidence: The evidence for the claim.
+            note: A note for people.
+            key: A key of your own; required to link two names again after `unlink`.
             at: When it happened.
         """
         key = key or composite_key(session, "linked", other, as_, evidence)
@@ -166,9 +165,9 @@ class Producer:
 
         Args:
             session: The run's own name.
-            other: The tool's name that is not its name after all.
-            note: For people.
-            key: A key of your own; needed to part again what was joined again.
+            other: The tool's name that was linked by mistake.
+            note: A note for people.
+            key: A key of your own; required to unlink two names a second time.
             at: When it happened.
         """
         key = key or composite_key(session, "unlinked", other)
@@ -188,15 +187,15 @@ class Producer:
         at: datetime | None = None,
         **fields: Any,  # noqa: ANN401 - the event's own fields, checked by its type
     ) -> Receipt:
-        """Record that arms were put in front of a session.
+        """Record that arms were shown to a session.
 
         Args:
             session: The session's name.
-            arms: What was shown: names, or each name with its probability of injection.
-            withheld: What was eligible and held back, likewise.
+            arms: The arms shown: names, or each name with its probability of injection.
+            withheld: The arms that were eligible but not shown, in the same form.
             turn: The turn.
-            index: The place in the turn; a second exposure of the turn has another.
-            key: A key of your own; without one, `turn` and `index` must identify it.
+            index: The index in the turn; a second exposure in the turn has another index.
+            key: A key of your own; without one, `turn` and `index` are required.
             at: When it happened.
             fields: `context` (the dimensions of a contextual bandit), `extra` …
         """
@@ -224,15 +223,15 @@ class Producer:
     ) -> Receipt:
         """Record a grade. Without `seq`, a changed grade replaces this grader's earlier one.
 
-        Without `seq` the grader's last value is read: an equal one is a `duplicate`, another
-        gets the next seq, on condition that nobody graded the session in between.
+        Without `seq` the grader's last value is read. An equal value is a `duplicate`. Another value gets the
+        next seq, on condition that the session was not graded again in between.
 
         Args:
             session: The session's name.
-            reward: The reward, 0 to 1; or give `outcome`.
-            seq: Your own revision number, if you keep one.
-            key: A key of your own; session, rubric and seq identify the grade otherwise. Without
-                `seq` it names the first value, and later ones get it with their seq.
+            reward: The reward, 0 to 1; or pass `outcome`.
+            seq: Your own revision number, if you have one.
+            key: A key of your own; by default derived from session, rubric and seq. Without `seq`, the first
+                value uses this key, and later values use it together with their seq.
             at: When it happened.
             fields: `outcome`, `rubric`, `per_arm`, `salience`, `exposure_session`, `decay_rate`, `extra` …
         """
@@ -249,18 +248,18 @@ class Producer:
         key: str | None = None,
         at: datetime | None = None,
     ) -> Receipt:
-        """Take this grader's grade of a session back; a later grade re-instates.
+        """Retract this grader's grade of a session. A later grade replaces the retraction.
 
         Args:
             session: The session's name.
-            rubric: What was graded.
-            reason: For people.
-            seq: Your own revision number, if you keep one; the next one otherwise.
-            key: A key of your own; session, rubric and seq identify it otherwise.
+            rubric: The rubric of the grade.
+            reason: The reason, for people.
+            seq: Your own revision number, if you have one; by default the next one.
+            key: A key of your own; by default derived from session, rubric and seq.
             at: When it happened.
 
         Raises:
-            UsageError: There is no grade of this grader, and no `seq` was given. Nothing was written.
+            UsageError: This grader has no grade here, and no `seq` was passed. Nothing was written.
         """
         fields = {"session": session, "rubric": rubric, "reason": reason}
         return self._grading.retract(fields, self._at(at), seq=seq, key=key)
@@ -288,15 +287,15 @@ class Producer:
         key: str | None = None,
         at: datetime | None = None,
     ) -> Receipt:
-        """Record what somebody said; a longer text under the same key refines it.
+        """Record a message. A longer text with the same key replaces a shorter one.
 
         Args:
             session: The session's name.
             role: `user`, `assistant`, `system` …
             content: Text, or a list of parts.
             turn: The turn.
-            index: The place in the turn.
-            key: A key of your own; without one, `turn` and `index` must identify it.
+            index: The index in the turn.
+            key: A key of your own; without one, `turn` and `index` are required.
             at: When it happened.
         """
         return self._record(
@@ -326,7 +325,7 @@ class Producer:
             session: The session's name.
             call: The call's own id, unique in its turn.
             turn: The turn.
-            key: A key of your own; session, turn and call identify it otherwise.
+            key: A key of your own; by default derived from session, turn and call.
             at: When it happened.
             fields: `name`, `arguments`, `complete`, `index`, `extra`.
         """
@@ -349,7 +348,7 @@ class Producer:
             session: The session's name.
             call: The id of the call it answers.
             turn: The turn.
-            key: A key of your own; session, turn and call identify it otherwise.
+            key: A key of your own; by default derived from session, turn and call.
             at: When it happened.
             fields: `output`, `is_error`, `complete`, `index`, `extra`.
         """
@@ -365,12 +364,12 @@ class Producer:
         at: datetime | None = None,
         **fields: Any,  # noqa: ANN401 - the event's own fields, checked by its type
     ) -> Receipt:
-        """Record that a turn closed, and what you know it held.
+        """Record that a turn ended, and the facts that you know about its content.
 
         Args:
             session: The session's name.
             turn: The turn.
-            key: A key of your own; session and turn identify it otherwise.
+            key: A key of your own; by default derived from session and turn.
             at: When it happened.
             fields: `stop_reason`, `event_count`, `dropped_count`, `previous`, `index`, `extra`.
         """
@@ -379,7 +378,7 @@ class Producer:
 
 
 def _key(key: str | None, session: str, kind: str, turn: str | None, index: int | None) -> str:
-    """Without turn and index nothing tells two facts apart from one fact sent twice."""
+    """Return the key. Without turn and index, two facts could not be distinguished from one fact sent twice."""
     if key is not None:
         return key
     if turn is None or index is None:
@@ -389,7 +388,7 @@ def _key(key: str | None, session: str, kind: str, turn: str | None, index: int 
 
 def _shown(arms: Shown, place: str) -> tuple[ArmShown, ...]:
     if isinstance(arms, str):
-        raise InvalidEventError("Expected `array` or `object`, got `str`", place)  # its letters would be arms
+        raise InvalidEventError("Expected `array` or `object`, got `str`", place)  # each letter would be an arm
     if isinstance(arms, Mapping):
         return tuple(ArmShown(arm, p_inject) for arm, p_inject in arms.items())
     return tuple(arm if isinstance(arm, ArmShown) else ArmShown(arm) for arm in arms)

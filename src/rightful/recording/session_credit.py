@@ -1,18 +1,18 @@
-"""One session's credit: what `rightful credit` reads, decides and appends.
+"""One session's credit: the reads, decisions and appends of `rightful credit`.
 
-It takes the arguments of the lesson updater that joined a grade with the newest exposure file.
-Here the caller names the session, and its record is read or nobody is credited.
+The command accepts the arguments of an older lesson updater, which joined a grade with the newest exposure
+file. Here the caller names the session, and only that session's record can be credited.
 
-The exposure record of a session is `<safe>.json` in the hook's state folder, where `<safe>` is
-the hook's sanitised form of its id. That form is lossy, so the record is refused when another
-session fits the name: another file of the folder, a row of the session records, or a session
-that the ledger knows. No path is ever built from an id but this one, and it has no separator.
+The exposure record of a session is `<safe>.json` in the hook's state folder. `<safe>` is the hook's
+sanitised form of the session id. That form is lossy, so the record is refused if another session has the
+same form: another file of the folder, a row of the session records, or a session in the ledger. This is the
+only path that is built from an id, and it cannot contain a separator.
 
-The grade's key is [W, E, "grade"] with the ids as they were given (null for one that was not),
-and [W, E, "grade", seq] from seq 2 on, since another grade is another fact and needs another
-id. The same grade again is a duplicate of the last one for W and E. Where no record says what
-the session was shown, the grade is not recorded either: its name could still fit another
-session's exposure as an alias, which would be paid, or made ambiguous, on replay.
+The grade's key is [W, E, "grade"] with the workspace id and the exposure id as passed (null if omitted). From
+seq 2 on it is [W, E, "grade", seq], since a changed grade is another fact and needs another id. Repeating a
+grade is a duplicate of the last one for W and E. If there is no record of what the session was shown, the
+grade is not recorded either. Its name could match another session's exposure as an alias, and a replay would
+then credit that exposure or find it ambiguous.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PRODUCER = "credit"
 """The producer of its exposures and grades."""
 
 _safe = SANITISERS["hook"]
-_TRIES = 50  # decisions anew when other writers grade the same session meanwhile
+_TRIES = 50  # attempts, if other writers grade the same session at the same time
 
 Context = tuple[str | None, ...]
 
@@ -51,13 +51,13 @@ State = Literal["found", "missing", "empty", "malformed", "ambiguous"]
 
 
 class CreditRequest(NamedTuple):
-    """Whose credit it is.
+    """The session to credit.
 
     Attributes:
-        workspace_id: The workspace's id of the session, as given, or completed from the ledger.
-        exposure_id: The lesson hook's id of the session, likewise.
-        graded_as: The name under which the ledger has the workspace's session; None if it has none.
-        shown_as: The name under which the ledger has the lesson hook's session; None if it has none.
+        workspace_id: The workspace's id of the session, as passed, or completed from the ledger.
+        exposure_id: The lesson hook's id of the session, as passed, or completed from the ledger.
+        graded_as: The ledger's name for the workspace's session; None if it is not in the ledger.
+        shown_as: The ledger's name for the lesson hook's session; None if it is not in the ledger.
     """
 
     workspace_id: str | None
@@ -67,31 +67,31 @@ class CreditRequest(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The id whose exposure record is read."""
+        """The id that selects the exposure record."""
         return self.exposure_id or self.workspace_id or ""
 
     @property
     def shown_to(self) -> str:
-        """The session that the exposure is of."""
+        """The session of the exposure."""
         if self.exposure_id is not None:
             return self.shown_as or f"claude-code:{self.exposure_id}"
         return self.graded_as or f"workspace:{self.workspace_id}"
 
     @property
     def graded(self) -> str:
-        """The session that the grade is of."""
+        """The session of the grade."""
         if self.workspace_id is None:
             return self.shown_to
         return self.graded_as or f"workspace:{self.workspace_id}"
 
     @property
     def made(self) -> list[str]:
-        """The sessions that the ledger does not have yet."""
+        """The sessions that are not in the ledger yet."""
         shown = [] if self.exposure_id is None or self.shown_as else [self.shown_to]
         return shown if self.workspace_id is None or self.graded_as else [self.graded, *shown]
 
     def named(self, workspace: str | None, exposure: str | None) -> CreditRequest:
-        """Return it with the names under which the ledger has the sessions; None where it has none."""
+        """Return a copy with the ledger's names for the sessions; None for a session that is not in the ledger."""
         workspace_id, exposure_id = self.workspace_id, self.exposure_id
         if workspace is not None and workspace_id is not None:
             workspace_id = _unqualified(split_session(workspace)[1], workspace_id)
@@ -101,16 +101,16 @@ class CreditRequest(NamedTuple):
 
     @property
     def exposure_session(self) -> str | None:
-        """The session that the grade names as the one whose exposure earns it."""
+        """The grade's `exposure_session`: the session whose exposure earns the reward."""
         return None if self.exposure_id is None else self.shown_to
 
 
 def credit_request(workspace_id: str | None, exposure_id: str | None) -> CreditRequest:
-    """Return whose credit it is.
+    """Return the session to credit.
 
     Raises:
-        UsageError: Neither id is given. There is no rule that picks a session.
-        InvalidEventError: An id names nobody, such as `unknown` or an empty one.
+        UsageError: Neither id was passed. No session is chosen by default.
+        InvalidEventError: An id does not identify a session, such as `unknown` or an empty one.
     """
     if workspace_id is None and exposure_id is None:
         raise UsageError(
@@ -125,13 +125,13 @@ def credit_request(workspace_id: str | None, exposure_id: str | None) -> CreditR
 
 
 class Exposure(NamedTuple):
-    """What the exposure record says.
+    """The content of the exposure record.
 
     Attributes:
-        state: `found`, or why it credits nobody.
-        why: That in words.
-        arms: The lessons it lists, each once, in its order.
-        at_us: Its own time, else the file's; microseconds since 1970, UTC.
+        state: `found`, or why no session is credited.
+        why: The reason, for people.
+        arms: The lessons in the record, without duplicates, in its order.
+        at_us: The record's own time, or else the file's; microseconds since 1970, UTC.
     """
 
     state: State
@@ -141,13 +141,13 @@ class Exposure(NamedTuple):
 
     @property
     def stands(self) -> bool:
-        """Whether there is a fact to record: what was shown, be it nothing."""
+        """Whether there is an exposure to record, possibly without lessons."""
         return self.state == "found" or (self.state == "empty" and self.at_us > 0)
 
 
 def record_path(folder: str, session_id: str) -> str:
     """Return the path of a session's exposure record."""
-    return os.path.join(folder, f"{_safe(session_id)}.json")  # noqa: PTH118 - shown as it was given
+    return os.path.join(folder, f"{_safe(session_id)}.json")  # noqa: PTH118 - messages show the path as the user passed it
 
 
 def read_exposure(folder: str, asked: CreditRequest, others: Iterable[str]) -> Exposure:
@@ -155,11 +155,11 @@ def read_exposure(folder: str, asked: CreditRequest, others: Iterable[str]) -> E
 
     Args:
         folder: The lesson hook's state folder.
-        asked: Whose record.
-        others: Ids of sessions that are known from elsewhere; taken when the record stands.
+        asked: The session to credit.
+        others: Ids of sessions from other sources; iterated after the record was read.
     """
     path = record_path(folder, asked.id)
-    name = os.path.basename(path)  # noqa: PTH119 - of a text
+    name = os.path.basename(path)  # noqa: PTH119 - the path is text
     try:
         with opened(path, follow=False) as file:
             found = list(objects_of(file.stream))
@@ -177,7 +177,7 @@ def read_exposure(folder: str, asked: CreditRequest, others: Iterable[str]) -> E
 
 
 def _files_that_fit(folder: str, session_id: str) -> Iterator[str]:
-    """Yield the raw names in the folder that have the same sanitised form, as ids."""
+    """Yield the unsanitised file names in the folder that have the same sanitised form as the session id."""
     safe = _safe(session_id)
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -212,10 +212,10 @@ def _parsed(path: str, found: list[Found | Problem], mtime_us: int) -> Exposure:
 
 
 class Records(NamedTuple):
-    """What the session records say that matters here.
+    """The session records.
 
     Attributes:
-        rows: The rows, by file order.
+        rows: The rows, in file order.
         problem: Why the file could not be read.
     """
 
@@ -223,7 +223,7 @@ class Records(NamedTuple):
     problem: str | None = None
 
     def ids(self, asked: CreditRequest) -> Iterator[str]:
-        """Yield the ids of the kind that was asked for."""
+        """Yield the session ids of the requested kind: the lesson hook's, or else the workspace's."""
         for row in self.rows:
             if asked.exposure_id is None:
                 yield str(row["session_id"])
@@ -234,7 +234,7 @@ class Records(NamedTuple):
         """Return the last overall grade of a workspace session.
 
         Raises:
-            UsageError: There is none, or several sessions have that id.
+            UsageError: There is no grade, or several sessions have that id.
         """
         names = {f"{row['session_id']}@{started_text(row)}": row for row in self.rows}
         fit = {name: row for name, row in names.items() if workspace_id in (name, row["session_id"])}
@@ -260,10 +260,10 @@ class _Grade(msgspec.Struct):
 
 
 def _said(reward: object, outcome: object, place: str) -> GradeContent:
-    """Return a row's grade checked.
+    """Check a row's grade and return it.
 
     Raises:
-        InvalidEventError: It is none.
+        InvalidEventError: The grade is not valid.
     """
     try:
         grade = shaped({"reward": reward, "outcome": outcome}, _Grade)
@@ -273,7 +273,7 @@ def _said(reward: object, outcome: object, place: str) -> GradeContent:
 
 
 def read_records(path: str | None) -> Records:
-    """Read a session records file as far as it can be read."""
+    """Read a session records file. Rows that cannot be read are skipped."""
     if path is None:
         return Records()
     try:
@@ -285,7 +285,7 @@ def read_records(path: str | None) -> Records:
 
 
 def known_ids(asked: CreditRequest, names: Iterable[str]) -> Iterator[str]:
-    """Yield the ids among session names that are of the kind that was asked for."""
+    """Yield the ids in session names of the requested kind."""
     wanted = split_session(asked.shown_to)[0]
     for name in names:
         namespace, value = split_session(name)
@@ -294,7 +294,7 @@ def known_ids(asked: CreditRequest, names: Iterable[str]) -> Iterator[str]:
 
 
 def _unqualified(value: str, asked: str) -> str:
-    """Take the start off a workspace session's name, unless that was asked for."""
+    """Remove the start time from a workspace session's name, unless the user passed it."""
     return value if value == asked or "@" not in value else value.rpartition("@")[0]
 
 
@@ -304,11 +304,11 @@ def events_of(
     """Return the exposure and the grade of a credit; the grade has no seq and no key yet.
 
     Args:
-        asked: Whose credit it is.
-        exposure: What its record says.
+        asked: The session to credit.
+        exposure: The content of its exposure record.
         said: The grade.
-        at_us: When it is given; microseconds since 1970, UTC.
-        context: The dimensions of a contextual bandit; None where there are none.
+        at_us: The time of the grade; microseconds since 1970, UTC.
+        context: The dimensions of a contextual bandit; None without a context.
     """
     grade: dict[str, Any] = {
         "type": "grade.recorded",
@@ -321,7 +321,7 @@ def events_of(
 
 
 def _exposure_event(session: str, exposure: Exposure, context: Context | None = None) -> dict[str, Any]:
-    arms = sorted(exposure.arms)  # the hook writes a set, whose order changes with each write
+    arms = sorted(exposure.arms)  # the hook writes a set, whose order varies
     event = {
         "type": "exposure.recorded",
         "producer": PRODUCER,
@@ -335,10 +335,10 @@ def _exposure_event(session: str, exposure: Exposure, context: Context | None = 
 
 
 def append(log: Log, asked: CreditRequest, exposure: dict[str, Any], grade: dict[str, Any]) -> list[Receipt]:
-    """Append a credit's exposure and grade; the grade gets its seq from what this grader said last.
+    """Append a credit's exposure and grade. The grade's seq follows from this grader's last grade.
 
     Raises:
-        ConditionFailedError: Other writers graded the session again and again meanwhile. Nothing was written.
+        ConditionFailedError: Other writers graded the session during each attempt. Nothing was written.
     """
     said = GradeContent(**{name: grade.get(name) for name in GradeContent._fields})
     for tries_left in reversed(range(_TRIES)):

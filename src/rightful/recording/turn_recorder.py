@@ -1,21 +1,21 @@
-"""The turn recorder: one turn of a session, recorded as it goes, by any runner and from any thread.
+"""The turn recorder: records one turn of a session while it happens, by any runner and from any thread.
 
     with producer.turn("runner:7f3a", "turn-1") as turn:
         turn.message("user", "list the files")
         turn.tool_call("c1", name="bash", arguments={"command": "ls"})
         turn.tool_result("c1", "README.md", complete=True)
 
-Each event gets the next index of the turn, and leaving the block closes the turn with a
-`turn.ended` that counts them: so a reader can tell a lost tail, a hole and a lost turn
-(`projections/completeness.py`). A call returns as soon as the event is taken; its answer, a
-`concurrent.futures.Future`, holds the receipt once it is durable. `flush()` waits for all of them.
+Each event gets the next index of the turn. Leaving the block closes the turn with a `turn.ended` that
+contains their count. So a reader can detect a lost tail, a hole and a lost turn
+(`projections/completeness.py`). A call returns as soon as the event is queued. It returns a
+`concurrent.futures.Future`, which contains the receipt once the event is durable. `flush()` waits for all.
 
-Nothing is dropped: who writes faster than the disk waits for room. What could not be written stays
-with its id, and the error reaches who flushes, closes, or finds no room. `close(drop=True)` gives it
-up and says so in `dropped_count`.
+No event is dropped: a caller that writes faster than the disk waits for room. Events that could not be
+written stay queued with their ids. The error is raised by the next call that flushes, closes, or finds no
+room. `close(drop=True)` drops these events and counts them in `dropped_count`.
 
-The same turn under the same name, recorded again after a crash, is the same turn: give another
-attempt another name.
+A turn that is recorded again under the same name, after a crash, is the same turn. Use another name for
+another attempt.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ _OURS = ("type", "producer", "id", "key", "session", "turn", "index")
 class TurnRecorder:
     """Records one turn. Get one from `Producer.turn`; use it in a `with` statement.
 
-    Every method takes `at`, when it happened (aware; now if None), and `extra`, what is not modelled. It
-    copies what it is given, and raises `InvalidEventError` when that does not fit its type: the event was
-    not taken then, and has no index. It raises `BacklogError` when there was no room for `timeout_s`, and
-    the storage error when there is none because nothing can be written; the event was not taken either.
+    Every method accepts `at`, the time of the fact (aware; now if None), and `extra`, an object for fields
+    that the type does not define. It copies its arguments. It raises `InvalidEventError` if they are not
+    valid for the type, `BacklogError` if there was no room for `timeout_s`, and the storage error if there is
+    no room because writing fails. In each case the event was not queued and used no index.
 
     Args:
         log: The ledger's log.
         producer: The producer's name.
         session: The session's name.
-        turn: The turn's name; each turn of a session has its own.
-        previous: The turn before it, so that its loss can be told.
-        timeout_s: How long a call waits for room; seconds. None waits for ever.
-        clock: Tells `at` where a caller does not; microseconds since 1970, UTC.
+        turn: The turn's name, unique in its session.
+        previous: The name of the turn before it, so that readers can detect its loss.
+        timeout_s: How long a call waits for room; seconds. None waits without a limit.
+        clock: Returns the default for `at`; microseconds since 1970, UTC.
 
     Attributes:
         session: The session's name.
@@ -103,21 +103,21 @@ class TurnRecorder:
         except RightfulError as lost:
             error.add_note(f"Turn {self.turn} of {self.session} was not closed: {lost}")
 
-    # -- what a turn holds -------------------------------------------------------------------
+    # -- the events of a turn ----------------------------------------------------------------
 
     def message(self, role: str, said: Any, *, key: str | None = None, **common: Any) -> Answer:  # noqa: ANN401 - content
-        """Record what somebody said.
+        """Record a message.
 
         Args:
             role: `user`, `assistant`, `system` …
             said: Text, or a list of parts.
-            key: A key of your own, under which a longer text refines a shorter one.
+            key: A key of your own. A longer text with the same key replaces a shorter one.
             common: `at`, `extra`.
         """
         return self._add("message.recorded", key, ("message",), role=role, content=said, **common)
 
     def thought(self, said: Any, *, key: str | None = None, **common: Any) -> Answer:  # noqa: ANN401 - content
-        """Record what the model thought aloud; a longer text under the same key refines it."""
+        """Record a thought of the model. A longer text with the same key replaces a shorter one."""
         return self._add("thought.recorded", key, ("thought",), content=said, **common)
 
     def tool_call(self, call: str, **fields: Any) -> Answer:  # noqa: ANN401 - content, checked by the type
@@ -134,13 +134,13 @@ class TurnRecorder:
 
         Args:
             call: The id of the call that it answers.
-            output: What has arrived of it.
+            output: The part that has arrived so far.
             fields: `is_error`, `complete`, `at`, `extra`.
         """
         return self._add("tool_result.snapshotted", None, ("tool_result", call), call=call, output=output, **fields)
 
     def usage(self, counts: Mapping[str, Any], **fields: Any) -> Answer:  # noqa: ANN401 - as above
-        """Record what the turn or one response used.
+        """Record the token usage of the turn or of one response.
 
         Args:
             counts: Numbers by name (`input_tokens` …).
@@ -149,52 +149,52 @@ class TurnRecorder:
         return self._add("usage.recorded", None, ("usage",), counts=dict(counts), **fields)
 
     def error(self, message: str, **common: Any) -> Answer:  # noqa: ANN401 - as above
-        """Record that something went wrong."""
+        """Record an error."""
         return self._add("error.recorded", None, ("error",), message=message, **common)
 
     def requested(self, interaction: str, payload: Any = None, **fields: Any) -> Answer:  # noqa: ANN401 - as above
-        """Record that the session asked somebody: for an approval, an input or a tool.
+        """Record a request of the session: for an approval, an input or a tool.
 
         Args:
             interaction: The request's own id.
-            payload: What was asked.
+            payload: The content of the request.
             fields: `kind`, `at`, `extra`.
         """
         names = ("requested", interaction)
         return self._add("interaction.requested", None, names, interaction=interaction, payload=payload, **fields)
 
     def answered(self, interaction: str, payload: Any = None, **fields: Any) -> Answer:  # noqa: ANN401 - as above
-        """Record the answer to what was asked; arguments as of `requested`."""
+        """Record the answer to a request. The arguments are those of `requested`."""
         names = ("answered", interaction)
         return self._add("interaction.answered", None, names, interaction=interaction, payload=payload, **fields)
 
     def data(self, name: str, data: Any = None, **common: Any) -> Answer:  # noqa: ANN401 - as above
-        """Record something that is no part of the conversation, under a name of yours."""
+        """Record data that is not part of the conversation, under a name of your choice."""
         return self._add("data.recorded", None, ("data",), name=name, data=data, **common)
 
-    # -- what becomes of it --------------------------------------------------------------------
+    # -- flushing and closing ------------------------------------------------------------------
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Return once all that was taken so far is durable.
+        """Return once all events queued so far are durable.
 
         Args:
-            timeout_s: How long to wait; seconds. None waits for ever.
+            timeout_s: How long to wait; seconds. None waits without a limit.
 
         Raises:
-            BacklogError: It is not, after so long. It is still being written.
-            StorageError: It could not be written. It stays, with its ids; flush again to try again.
+            BacklogError: The timeout passed. The events are still being written.
+            StorageError: Events could not be written. They stay queued with their ids; flush again to retry.
         """
         self._outbox.check()
         self._outbox.flush(timeout_s)
 
     def dropped(self, count: int = 1) -> None:
-        """Say that events of this turn are lost to you, so that its end counts them.
+        """Report events of this turn that you lost, so that the turn's end counts them.
 
         Args:
-            count: How many.
+            count: The number of lost events.
 
         Raises:
-            UsageError: It is no number of events, or the turn is closed: its end has counted already.
+            UsageError: The number is not valid, or the turn is closed and its end was already written.
         """
         self._outbox.check()
         if type(count) is not int or not 0 <= count <= limits.SEQ_MAX:
@@ -205,16 +205,16 @@ class TurnRecorder:
             self._dropped_count += count
 
     def close(self, stop_reason: str | None = None, *, drop: bool = False, timeout_s: float | None = None) -> None:
-        """Write what waits and then the end of the turn. Closing twice is nothing.
+        """Write the queued events and then the end of the turn. Closing a closed turn does nothing.
 
         Args:
-            stop_reason: Why it ended.
-            drop: Give up what cannot be written, and count it as dropped.
-            timeout_s: How long to wait; seconds. None waits for ever.
+            stop_reason: Why the turn ended.
+            drop: Drop events that cannot be written, and count them in `dropped_count`.
+            timeout_s: How long to wait; seconds. None waits without a limit.
 
         Raises:
-            BacklogError: It is not written after so long. Close it again.
-            StorageError: It could not be written. Nothing is lost; close it again, or with `drop`.
+            BacklogError: The timeout passed before all events were written. Close the turn again.
+            StorageError: Events could not be written. None is lost. Close the turn again, or with `drop`.
         """
         self._outbox.check()
         if self._is_closed:
@@ -232,7 +232,7 @@ class TurnRecorder:
             self._outbox.flush(timeout_s)
         except RightfulError:
             lost = self._outbox.give_up(timeout_s)
-            self._is_closing = False  # the end itself is made anew
+            self._is_closing = False  # the end is created again
             self.dropped(sum(waiting.event.index != self._next for waiting in lost))
 
     def _close(self, stop_reason: str | None) -> None:
@@ -278,10 +278,10 @@ class TurnRecorder:
             return states[digest]
 
     def _made(self, told: dict[str, Any]) -> tuple[Event, bytes]:
-        """Return an event as it can be appended, a copy of what was told, and its body."""
+        """Return the checked event, with its own copy of the content, and the encoded body."""
         checked = wire.check(self._common | told)
         body = encode_body(checked.event)
-        said = body_kind(type(checked.event)).decode(body)  # what was given may change before it is written
+        said = body_kind(type(checked.event)).decode(body)  # the caller may change its objects later
         kept = {name: getattr(said, name) for name in checked.event.CONTENT}
         if checked.escaped:
             kept = {name: content.restore(value) for name, value in kept.items()}
