@@ -144,9 +144,10 @@ def test_a_plan_that_was_rolled_back_is_not_applied_again(path: Path, target: Pa
     applied(path, plan)
     taken_back(path, target)
 
-    with pytest.raises(TargetChangedError, match="something else was published"):
+    with pytest.raises(TargetChangedError, match="the plan was applied, and its publication was rolled back") as error:
         applied(path, plan)
 
+    assert str(error.value).endswith("The file was not changed. Plan again.")
     assert target.read_bytes() == text(FILE)
     applied(path, plan_of(path, target))
     assert Bandit(target).arms[GIT].alpha == 4.0

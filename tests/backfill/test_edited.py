@@ -104,7 +104,7 @@ def test_a_plan_that_nobody_could_have_asked_for_is_refused(path: Path, target: 
     "asked",
     [
         {},
-        {"old": "rebuilt"},
+        {"old": "rebuilt", "force": True},
         {"policy": {"decay": {"mode": "time", "half_life": 3600}}, "decay_at": "1970-01-02T00:00:00Z"},
         {"policy": {"balances": []}},
         {"as_of": 2},

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.backfilling import EVENTS, GIT, applied, arm, ledger_with, plan_of, state, written
+from tests.backfilling import EVENTS, GIT, NOON, TESTS, applied, arm, ledger_with, plan_of, state, written
+from tests.projections.telling import exposed, graded
 
+import rightful
 from rightful.errors import BackfillRefusedError
 from rightful.reports.aliases.arm_aliases import same_lesson
 
+TOOLS = arm(TESTS, 2.0, 2.0, 2)
 MODEL = "pm-model:ci-fix:opus"
 PM = {"arms": {MODEL: {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}}
 
@@ -47,7 +50,10 @@ def test_rebuild_from_a_log_without_grades_names_that_reason(tmp_path: Path) -> 
 def test_a_rebuild_under_which_every_arm_of_the_file_goes_is_refused(tmp_path: Path) -> None:
     path = ledger_with(tmp_path)
     gone = written(tmp_path / "gone.json", state(arm("/ws/lessons/x.md", 3.0, 2.0, 3), arm("y", 1.0, 1.0, 0)))
-    one_stays = written(tmp_path / "stays.json", state(arm("/ws/lessons/x.md", 3.0, 2.0, 3), arm(GIT, 1.0, 1.0, 0)))
+    one_stays = written(
+        tmp_path / "stays.json",
+        state(arm("/ws/lessons/x.md", 3.0, 2.0, 3), arm(GIT, 1.0, 1.0, 0), arm(TESTS, 1.0, 1.0, 0)),
+    )
     empty = written(tmp_path / "empty.json", state())
 
     assert plan_of(path, gone, old="rebuilt").refusals == (
@@ -59,6 +65,55 @@ def test_a_rebuild_under_which_every_arm_of_the_file_goes_is_refused(tmp_path: P
     )
     assert plan_of(path, one_stays, old="rebuilt").refusals == ()
     assert plan_of(path, empty, old="rebuilt").refusals == ()
+
+
+STYLE = "/ws/lessons/style.md"
+
+
+def test_rebuild_counts_arms_of_the_tool_without_those_we_published(tmp_path: Path) -> None:
+    """The one arm of a publication survived, so the guard of an empty file did not refuse."""
+    session = [exposed("t:a", GIT, at=NOON), graded("t:a", 0.75, at=NOON + 60)]
+    path, target = ledger_with(tmp_path, session), written(tmp_path / "b.json", state(arm(STYLE, 3.0, 2.0, 3), TOOLS))
+    applied(path, plan_of(path, target))
+    published = target.read_bytes()
+
+    plan = plan_of(path, target, old="rebuilt")
+
+    [why] = plan.refusals
+    assert why == (
+        "2 of 2 arms that the tool wrote would go (style.md, tests.md), and the ledger has no exposure or grade of them"
+    )
+    keep = "import the sessions in which they were shown and graded, or plan without --rebuild. With --force the arms"
+    with pytest.raises(BackfillRefusedError, match=keep):
+        applied(path, plan)
+    assert target.read_bytes() == published
+    applied(path, plan_of(path, target, old="rebuilt", force=True))
+    assert STYLE not in target.read_text()
+    assert plan_of(path, target, old="rebuilt").refusals == ()
+
+
+@pytest.mark.parametrize("reported", ["exposure", "per_arm"])
+def test_rebuild_removes_arms_that_the_ledger_knows_without_force(tmp_path: Path, reported: str) -> None:
+    """Their past was imported: an exposure without a grade, or a reward that no exposure explains."""
+    path, target = ledger_with(tmp_path), written(tmp_path / "b.json", state(arm(STYLE, 3.0, 2.0, 3), TOOLS))
+    assert plan_of(path, target, old="rebuilt").refusals != ()
+    more = exposed("t:c", STYLE, at=NOON) if reported == "exposure" else graded("t:b", 0.5, seq=2, per_arm={STYLE: 0.5})
+    with rightful.open(path) as ledger:
+        ledger.append([more])
+
+    plan = plan_of(path, target, old="rebuilt")
+
+    assert [change.arm for change in plan.changes if change.new is None] == [STYLE]
+    assert [why for why in plan.refusals if "would go" in why] == []
+
+
+def test_rebuild_that_removes_less_than_half_is_not_refused(tmp_path: Path) -> None:
+    path, kept = ledger_with(tmp_path), arm(GIT, 3.0, 2.0, 3)
+    third = written(tmp_path / "third.json", state(arm(STYLE, 3.0, 2.0, 3), TOOLS, kept))
+    half = written(tmp_path / "half.json", state(arm(STYLE, 3.0, 2.0, 3), kept))
+
+    assert plan_of(path, third, old="rebuilt").refusals == ()
+    assert len(plan_of(path, half, old="rebuilt").refusals) == 1
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_rebuild_of_an_earlier_position_retires_what_was_opened_after_it(tmp_p
     path, target, _ = updated(tmp_path)
     imported(path, target)
 
-    plan = plan_of(path, target, old="rebuilt", as_of=2)
+    plan = plan_of(path, target, old="rebuilt", as_of=2, force=True)
     applied(path, plan)
 
     assert sorted(plan.retires) == sorted(str(one.id) for one in rows(path, "balance.opened"))

@@ -92,21 +92,20 @@ def test_grades_that_the_old_numbers_contain_are_counted_and_refused(tmp_path: P
     assert (plan.in_balance, plan.grades) == (1, 2)
     assert plan.uncredited["in-balance"].count == 1
     assert plan.uncredited["in-balance"].sessions == ("t:a",)
-    assert plan.refusals == (
-        "1 of 2 grades are neither credited nor empty nor retracted (1 in-balance), and at most 10% may be",
-    )
+    assert plan.refusals == ("1 of 2 grades would not be counted (1 in-balance); at most 10% may be",)
 
 
 def test_rebuilt_posterior_uses_only_the_log_and_opens_the_old_one(tmp_path: Path) -> None:
     old = state(arm(GIT, 3.0, 2.0, 3), arm(OLD, 2.0, 1.0, 2), last_updated="1970-01-01T12:01:00+00:00")
     path, target = ledger_with(tmp_path), written(tmp_path / "b.json", old)
 
-    plan = plan_of(path, target, old="rebuilt")
+    plan = plan_of(path, target, old="rebuilt", force=True)
     applied(path, plan)
 
     assert {name: (one.alpha, one.beta, one.total_selections) for name, one in Bandit(target).arms.items()} == AFTER
     assert Bandit(target).total_sessions == 2
-    assert (plan.in_balance, plan.refusals, plan.policy.balances) == (0, (), ())
+    why = "1 of 2 arms that the tool wrote would go (old.md), and the ledger has no exposure or grade of it"
+    assert (plan.in_balance, plan.refusals, plan.policy.balances) == (0, (why,), ())
     assert means(plan)[OLD] == ((2.0, 1.0), None)
     [opening] = rows(path, "balance.opened")
     assert (opening.source, opening.arms[OLD].alpha, opening.sessions) == (str(target), 2.0, 7)

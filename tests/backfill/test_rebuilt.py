@@ -20,13 +20,13 @@ def test_ledger_agrees_with_a_rebuilt_and_a_rolled_back_file(tmp_path: Path) -> 
     contaminated = state(arm(GIT, 9.0, 2.0, 9), arm(OLD, 4.0, 1.0, 3), last_updated="1970-01-01T13:00:00+00:00")
     target = written(tmp_path / "b.json", contaminated)
 
-    applied(path, plan_of(path, target, old="rebuilt"))
+    applied(path, plan_of(path, target, old="rebuilt", force=True))
     assert believed(path) == AFTER
 
     taken_back(path, target)
     assert believed(path) == {GIT: (9.0, 2.0, 9), OLD: (4.0, 1.0, 3)}  # its grades are in the old numbers again
 
-    applied(path, plan_of(path, target, old="rebuilt"))
+    applied(path, plan_of(path, target, old="rebuilt", force=True))
     assert believed(path) == AFTER
 
 

@@ -49,8 +49,7 @@ def test_plan_apply_status_and_rollback_in_words(run: Run, target: Path) -> None
     )
     assert applied.out.endswith(f". Undo with:\n  rightful backfill rollback --target {target}\n")
     assert run("backfill", "apply", "--target", target).out == (
-        f"{target} already has the planned content (for gptme-sessions, the old numbers counted); nothing was "
-        f"written to it.\n"
+        f"{target} already has the planned content (for gptme-sessions); nothing was written to it.\n"
     )
 
     status = run("backfill", "status")
@@ -165,9 +164,7 @@ def test_plan_first_names_what_is_not_repaired(run: Run, here: Path, ledger: Pat
         "NOT repaired: 1 of 2 grades, which the file's old numbers contain. Errors in them remain; "
         "plan with --rebuild to compute them from the log instead."
     )
-    assert second == (
-        "Refused: 1 of 2 grades are neither credited nor empty nor retracted (1 in-balance), and at most 10% may be."
-    )
+    assert second == ("Refused: 1 of 2 grades would not be counted (1 in-balance); at most 10% may be.")
     assert third == (
         "`backfill apply` will refuse this plan. Plan with --rebuild, which takes those grades from the log; with "
         "--force if the old numbers are correct."
@@ -185,6 +182,51 @@ def test_plan_first_names_what_is_not_repaired(run: Run, here: Path, ledger: Pat
     assert "are ignored: only the log counts" in rebuilt.out
     forced = run("backfill", "plan", "--target", target, "--reader", "gptme-sessions", "--force")
     assert (forced.code, forced.out.splitlines()[1].split(":")[0]) == (0, "Forced")
+
+
+def test_removed_arms_are_named_by_plan_and_apply(run: Run, here: Path, ledger: Path) -> None:
+    tell(ledger, *EVENTS)
+    gone = [arm(f"/ws/lessons/{name}.md", 2.0, 1.0, 2) for name in ("a", "b", "c", "d", "e")]
+    words = ("--target", written(here / "b.json", state(*gone)), "--reader", "gptme-sessions", "--rebuild")
+
+    refused = run("backfill", "plan", *words)
+    forced = run("backfill", "plan", *words, "--force")
+    applied = run("backfill", "apply", *words, "--force")
+
+    removed = "(5 arms removed: a.md, b.md, c.md and 2 more)"
+    assert refused.code == 1
+    assert f"`backfill apply` will refuse this plan {removed}. To keep the arms, import the sessions" in refused.out
+    assert "Fix these" not in refused.out
+    assert f"b.json would change {removed}. Nothing was written to it." in forced.out
+    assert f"7 arms changed {removed}, publication " in applied.out
+    assert "unchanged" not in forced.out
+
+
+def test_plan_for_a_missing_file_says_first_that_it_would_be_created(run: Run, here: Path, ledger: Path) -> None:
+    tell(ledger, *EVENTS)
+
+    plan = run("backfill", "plan", "--target", here / "nosuch.json", "--reader", "gptme-sessions", "--rebuild")
+
+    assert plan.out.splitlines()[:2] == [
+        f"{here / 'nosuch.json'} does not exist and would be created with 2 arms.",
+        "Nothing was written.",
+    ]
+
+
+def test_unchanged_rebuild_is_never_reported_as_old_numbers_that_counted(run: Run, here: Path, ledger: Path) -> None:
+    tell(ledger, *EVENTS)
+    words = ("backfill", "apply", "--target", here / "new.json", "--reader", "gptme-sessions")
+
+    run(*words, "--rebuild")
+    run("backfill", "rollback", "--target", here / "new.json")
+    run(*words)
+    rebuilt, counted = run(*words, "--rebuild"), run(*words)
+
+    assert rebuilt.out == (
+        f"{here / 'new.json'} already has the planned content (for gptme-sessions, as rebuilt from the log only); "
+        f"nothing was written to it.\n"
+    )
+    assert "(for gptme-sessions); nothing was written" in counted.out
 
 
 def test_a_plan_can_be_kept_elsewhere_and_applied_from_there(run: Run, here: Path, target: Path) -> None:

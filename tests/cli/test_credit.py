@@ -273,10 +273,27 @@ def test_a_ledger_is_made_only_where_it_is_named(run: Run, state: Path, here: Pa
     without = run(*words)
 
     assert (without.code, without.out) == (4, "")  # a failure comes before any result (row A14)
-    assert without.err.startswith(f"rightful: nothing was recorded: No ledger at {here}/.rightful")
+    assert without.err == (
+        f"rightful: nothing was recorded: No ledger at {here}/.rightful. Run `rightful init`, or name a ledger with "
+        f"--ledger.\n"
+    )
     assert not (here / ".rightful").exists()
     assert run("--ledger", here / "named", *words).code == 0
     assert run("--ledger", here / "named", "status", "--json").document["events"] == 2
+
+
+def test_dry_run_reports_that_there_is_no_ledger(run: Run, state: Path, here: Path) -> None:
+    words = ("credit", "--session-state-dir", state, "--exposure-session-id", "session-a", *GRADED, "--dry-run")
+    before = files(here)
+
+    found, named = run(*words), run("--ledger", here / "named", *words)
+
+    assert (found.code, named.code, files(here)) == (0, 0, before)
+    assert found.err == (
+        f"rightful: nothing would be recorded: No ledger at {here}/.rightful. Run `rightful init`, or name a ledger "
+        f"with --ledger.\n"
+    )
+    assert named.err == f"rightful: note: no ledger at {here}/named; without --dry-run it would be created.\n"
 
 
 def test_a_ledger_named_by_the_environment_is_not_made(

@@ -47,7 +47,7 @@ def test_eight_processes_that_apply_one_plan_write_it_once(tmp_path: Path) -> No
 
 def test_of_two_processes_with_two_plans_one_is_told_of_the_other(tmp_path: Path) -> None:
     path, target = ledger_with(tmp_path), written(tmp_path / "s" / "b.json", FILE)
-    plans = [plan_of(path, target), plan_of(path, target, old="rebuilt")]
+    plans = [plan_of(path, target), plan_of(path, target, old="rebuilt", force=True)]
     for number, plan in enumerate(plans):
         (tmp_path / f"{number}.json").write_bytes(plan.document())
 

@@ -96,8 +96,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         last = chain[-1] if chain else None
         if last is not None and last.id != mine and _is_in_place(last, seen, plan):
             return _done(real, "already in place", last)
-        if (last.id if last else None) not in {plan.supersedes, mine}:
-            raise TargetChangedError(real, "something else was published to it after the plan was made")
+        _check_not_superseded(real, plan, chain, mine)
         if last is not None and last.id == mine and seen.sha256 == plan.new_sha256:
             target.sync(real)
             return _done(real, "already in place", last)
@@ -255,6 +254,14 @@ def _recomputed(books: Books, plan: Plan, seen: FileState, chain: list[Published
     if not plan.forced and plan.new_sha256 != seen.sha256:
         target.check_alone(plan.target, seen)
     return found
+
+
+def _check_not_superseded(real: str, plan: Plan, chain: list[Published], mine: str) -> None:
+    """Refuse a plan whose publication was rolled back, or after which another was published."""
+    if any(publication.rolled_back == mine for publication in chain):
+        raise TargetChangedError(real, "the plan was applied, and its publication was rolled back")
+    if (chain[-1].id if chain else None) not in {plan.supersedes, mine}:
+        raise TargetChangedError(real, "something else was published to it after the plan was made")
 
 
 def _plan_key(plan: Plan) -> str:

@@ -173,6 +173,7 @@ class Rule(NamedTuple):
         is_ours: Whether it holds the beliefs of the publication in force.
         force: Whether it is applied though it is refused.
         supersedes: The publication of the target before it.
+        first_published: The position of the target's first publication in force; None if there is none.
     """
 
     policy: Policy
@@ -188,3 +189,4 @@ class Rule(NamedTuple):
     is_ours: bool
     force: bool
     supersedes: str | None
+    first_published: int | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +23,9 @@ SHARE = 0.1
 
 FINE = ("credited", "empty", "retracted")
 """The bins that say nothing against writing a posterior."""
+
+WOULD_GO = "would go"
+"""In a refusal: numbers of the file that are not in the new file."""
 
 _EXAMPLES = 3
 
@@ -53,7 +56,10 @@ def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, ru
     old = _old_of(real, found, rule, seen)
     refusals = (
         *_refusals(form, state, found),
-        *_gone(form, state, new, rule, grades=len(found.settlement.unit_bin)),
+        *(
+            list(_gone(form, state, new, rule, grades=len(found.settlement.unit_bin)))
+            or _unknown_gone(state, new, found, rule)
+        ),
         *_contexts_gone(state, new, rule),
         *_came_back(old),
     )
@@ -66,9 +72,14 @@ def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, ru
 def way_out(plan: Plan) -> str:
     """Return the advice for a refused plan."""
     other = sum(grades.count for name, grades in plan.uncredited.items() if name not in FINE)
+    go = any(WOULD_GO in refusal for refusal in plan.refusals)
+    stay = ", or plan without --rebuild" if plan.asked_old == "rebuilt" else ""
+    keep = f"To keep the arms, import the sessions in which they were shown and graded{stay}."
     if other - plan.in_balance > SHARE * plan.grades or other <= SHARE * plan.grades:
-        return "Fix these, or plan with --force."
-    more = " Fix the other reasons too." if len(plan.refusals) > 1 else ""
+        if not go:
+            return "Fix these, or plan with --force."
+        return f"{keep} {'Fix the other reasons too. ' if len(plan.refusals) > 1 else ''}With --force the arms go."
+    more = f" {keep}" if go else " Fix the other reasons too." if len(plan.refusals) > 1 else ""
     drop = ", or with --drop-updates, which drops the tool's updates since the last publication"
     return (
         f"Plan with --rebuild, which takes those grades from the log{drop if plan.updated else ''}; with --force "
@@ -121,7 +132,7 @@ def _refusals(form: Form, state: State, found: Beliefs) -> Iterator[str]:
     if sum(other.values()) > SHARE * total:
         bins = ", ".join(f"{count:,} {name}" for name, count in other.items())
         share = f"{sum(other.values()):,} of {total:,} grades"
-        yield f"{share} are neither credited nor empty nor retracted ({bins}), and at most {SHARE:.0%} may be"
+        yield f"{share} would not be counted ({bins}); at most {SHARE:.0%} may be"
 
 
 def _gone(form: Form, state: State, new: State, rule: Rule, *, grades: int) -> Iterator[str]:
@@ -133,13 +144,68 @@ def _gone(form: Form, state: State, new: State, rule: Rule, *, grades: int) -> I
     stay = "; without --rebuild they stay" if rule.old == "rebuilt" and all(map(form.takes, held)) else ""
     which = f"{len(held):,}, such as {held[0]}"
     if left:
-        yield f"every arm of the file would go ({which}), and only other arms are added; with --force they go{stay}"
+        yield f"every arm of the file {WOULD_GO} ({which}), and only other arms are added; with --force they go{stay}"
     else:
         why = f"credits no arm that {form.name} takes ({form.asks_for})" if grades else "holds no grade to pay from"
         yield (
-            f"every arm of the file would go ({which}), and none would be left: the log {why}; with --force they "
+            f"every arm of the file {WOULD_GO} ({which}), and none would be left: the log {why}; with --force they "
             f"go{stay}"
         )
+
+
+def _unknown_gone(state: State, new: State, found: Beliefs, rule: Rule) -> Iterator[str]:
+    """Refuse a rebuild that would remove half of the tool's own arms because their past is not in the ledger.
+
+    The arms that only our publications added say nothing about the tool's past, so they are not counted.
+    """
+    if rule.old != "rebuilt":
+        return
+    own = _own_arms(state, found, rule.first_published)
+    known = _known_arms(found, rule)
+    gone = [arm for arm in own if new.numbers(arm) is None and rule.policy.arm_aliases.get(arm, arm) not in known]
+    if gone and 2 * len(gone) >= len(own):
+        yield (
+            f"{len(gone):,} of {plural(len(own), 'arm')} that the tool wrote {WOULD_GO} ({names_of(gone)}), and the "
+            f"ledger has no exposure or grade of {'it' if len(gone) == 1 else 'them'}"
+        )
+
+
+def _own_arms(state: State, found: Beliefs, first_published: int | None) -> list[str]:
+    """Return the arms of the file that it had before the first publication to it."""
+    held = [arm for arm in state.arms if state.numbers(arm) is not None]
+    if first_published is None:
+        return held
+    before = [balance for balance in found.own if balance.position < first_published]
+    opened = {arm for balance in before or found.own for arm in balance.arms}
+    return [arm for arm in held if arm in opened]
+
+
+def _known_arms(found: Beliefs, rule: Rule) -> set[str]:
+    """Return the arms that an exposure lists or a grade rewards, aliases resolved."""
+    facts, canonical = found.facts, rule.policy.arm_aliases.get
+    listed = facts.arms_shown["arm"][: int(facts.shown["count"][facts.shown["pos"] <= rule.through].sum())]
+    arms = {facts.arms.values[number] for number in np.unique(listed).tolist()}
+    asides = facts.grades["aside"][(facts.grades["pos"] <= rule.through) & (facts.grades["aside"] >= 0)]
+    arms |= {arm for at in asides.tolist() for arm in facts.asides[at].per_arm or ()}
+    return {canonical(arm, arm) for arm in arms}
+
+
+def removed_arms(changes: Sequence[ArmChange]) -> str:
+    """Return how many arms go, and a few of their short names; an empty text if none goes."""
+    gone = [change.arm for change in changes if change.new is None]
+    return f"{plural(len(gone), 'arm')} removed: {names_of(gone)}" if gone else ""
+
+
+def names_of(arms: Sequence[str]) -> str:
+    """Return the file names of a few arms."""
+    names = [arm.rstrip("/").rpartition("/")[2] or arm for arm in arms[:_EXAMPLES]]
+    more = f" and {len(arms) - _EXAMPLES:,} more" if len(arms) > _EXAMPLES else ""
+    return f"{', '.join(names)}{more}"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _contexts_gone(state: State, new: State, rule: Rule) -> Iterator[str]:

@@ -162,7 +162,7 @@ def _rule(books: Books, asked: PlanRequest, real: str, seen: FileState, chain: l
         asked_decay_at=asked.decay_at, asked_old=asked.old, through=through, decay_at_us=at_us, old=old,
         opens=not is_ours and _opens(facts, real, seen, chain, asked.old), force=asked.force,
         updated=bool(in_place) and not is_ours and seen.sha256 != in_place[-1].previous, is_ours=is_ours,
-        supersedes=chain[-1].id if chain else None,
+        supersedes=chain[-1].id if chain else None, first_published=in_place[0].position if in_place else None,
     )  # fmt: skip
 
 

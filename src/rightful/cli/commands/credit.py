@@ -105,13 +105,14 @@ def run(args: argparse.Namespace) -> int:
     if records.problem:
         terminal.warn_stderr(f"{records.problem}; it was not used.")
     if args.dry_run:
+        _warn_without_ledger(args)
         exposure = session_credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
         return _answer(args, asked, _with_rewards(args, said, exposure), exposure, [])
     try:
         ledger = _opened(args)
     except LedgerNotFoundError as error:
         exposure = session_credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
-        terminal.warn_stderr(f"nothing was recorded: {error}")
+        terminal.warn_stderr(f"nothing was recorded: {_no_ledger(error.path)}")
         if exposure.state == "found":
             return error.exit_code
         return _answer(args, asked, said, exposure, [])
@@ -129,6 +130,27 @@ def run(args: argparse.Namespace) -> int:
         published = None if publication is None else _published(args, ledger, publication)
     code = _answer(args, asked, said, exposure, receipts, happened, published)
     return code if published is None else max(code, published.print(args))
+
+
+def _no_ledger(path: str) -> str:
+    return f"No ledger at {path}. Run `rightful init`, or name a ledger with --ledger."
+
+
+def _warn_without_ledger(args: argparse.Namespace) -> None:
+    """Warn in a dry run that there is no ledger; nothing is opened or created."""
+    from rightful import ledger as app
+
+    try:
+        path = terminal.ledger_path(args.ledger)
+    except LedgerNotFoundError as error:
+        terminal.warn_stderr(f"nothing would be recorded: {_no_ledger(error.path)}")
+        return
+    if (app.folder_of(path) / "store").exists():
+        return
+    if args.ledger is None:
+        terminal.warn_stderr(f"nothing would be recorded: {_no_ledger(path)}")
+    else:
+        terminal.note_stderr(f"no ledger at {path}; without --dry-run it would be created.")
 
 
 def _in_ledger(ledger: Ledger, asked: CreditRequest, folder: str) -> CreditRequest:

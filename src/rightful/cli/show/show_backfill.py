@@ -44,6 +44,9 @@ def show_plan(plan: Plan) -> None:
     """Print a plan: what is not repaired first, then whether it may be applied, then what changes."""
     from rightful.cli.output import tables
 
+    if plan.previous_sha256 is None:
+        created = terminal.plural(sum(change.new is not None for change in plan.changes), "arm")
+        terminal.wrap_stdout(f"{plan.target} does not exist and would be created with {created}.")
     if plan.in_balance:
         since = ", or with --drop-updates to ignore updates since the last publication" if plan.updated else ""
         terminal.wrap_stdout(
@@ -61,13 +64,25 @@ def show_plan(plan: Plan) -> None:
 
 
 def _verdict(plan: Plan) -> str:
+    removed = _removed(plan)
     if plan.refusals and not plan.forced:
         from rightful.backfill.plan_notes import way_out
 
-        return f"`backfill apply` will refuse this plan. {way_out(plan)}"
+        return f"`backfill apply` will refuse this plan{removed}. {way_out(plan)}"
+    if plan.previous_sha256 is None:
+        return "Nothing was written."
     if plan.new_sha256 == plan.previous_sha256:
         return f"{plan.target} already has the planned content."
-    return f"{terminal.plural(len(plan.changes), 'arm')} of {plan.target} would change. Nothing was written to it."
+    changed = terminal.plural(len(plan.changes), "arm")
+    return f"{changed} of {plan.target} would change{removed}. Nothing was written to it."
+
+
+def _removed(plan: Plan) -> str:
+    """Return the arms that go, in parentheses; an empty text if none goes."""
+    from rightful.backfill.plan_notes import removed_arms
+
+    removed = removed_arms(plan.changes)
+    return f" ({removed})" if removed else ""
 
 
 def _facts(plan: Plan) -> dict[str, object]:
@@ -115,7 +130,7 @@ def _show_changes(plan: Plan) -> None:
         beliefs[0]: "alpha, beta", beliefs[1]: "alpha, beta", "credits": "n",
     }  # fmt: skip
     if plan.changes:
-        note = f"{terminal.plural(plan.unchanged, 'arm')} unchanged"
+        note = f"{terminal.plural(plan.unchanged, 'arm')} unchanged" if plan.unchanged else None
         tables.show_table(columns, map(_row, plan.changes), note=note, drop=[*beliefs, ""])
 
 
@@ -153,10 +168,12 @@ def show_applied(done: Done, plan: Plan, take_back: str) -> None:
     if plan.previous_sha256 is None and plan.old == "counted":
         how = f"for {plan.reader}, a new file"
     if done.happened == "already in place":
+        how = f"for {plan.reader}{', as rebuilt from the log only' if plan.old == 'rebuilt' else ''}"
         terminal.wrap_stdout(f"{done.target} already has the planned content ({how}); nothing was written to it.")
         return
     terminal.wrap_stdout(
-        f"{done.target} was written ({how}): {terminal.plural(len(plan.changes), 'arm')} changed, publication "
+        f"{done.target} was written ({how}): {terminal.plural(len(plan.changes), 'arm')} changed"
+        f"{_removed(plan)}, publication "
         f"{done.publication} at position {done.position:,}. Undo with:"
     )
     terminal.print_stdout(f"  {take_back}")
