@@ -14,7 +14,6 @@ MOST: dict[str, int] = {
     "log comment": 10,
     "projections comment": 1,
     "reports comment": 2,
-    "storage comment": 88,
     "top comment": 32,
 }
 COUNTS = english.counts()

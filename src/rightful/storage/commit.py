@@ -1,7 +1,7 @@
-"""What a recorder does in its turn: shows decisions what stands, and adds rows.
+"""What a recorder does while it has the write lock: run decisions on the stored rows, and add rows.
 
-Few and short rows go into the journal; the others into LMDB's tables, and with them all that the
-journal has, which then begins anew.
+Small commits go into the journal. Larger ones go into LMDB's tables, together with all rows of the
+journal, which is then written from its beginning again.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from rightful.storage.transaction import SpoiledError, Transaction, UnclearError
 from rightful.storage.writer import Request
 
 _Added = tuple[bytes, LedgerEvent] | None
-"""The last row that this process added, as its tail has it, and its event."""
+"""The last row that this process added, as the tail stores it, and its event."""
 
 
 class Appender:
-    """The session of a recorder: one per writer, used by the thread that has its turn."""
+    """Implements `writer.Session` for a recorder: one per writer, used by the thread that has the write lock."""
 
     def __init__(self, env: Environment) -> None:
         self._tables = Tables(env)
         self._env = env
         self._transaction = Transaction(env)
         self._frontier = Frontier()
-        self._tree = tree_record(self._frontier)  # what the frontier was read from, or written as; b"" while it changes
+        self._tree = tree_record(self._frontier)  # the record of `_frontier`; b"" while it changes
         self._reading: lmdb.Transaction[bytes] | None = None
-        self._now: Moment | None = None  # of the turn, until its rows are written or given up
+        self._now: Moment | None = None  # set from `begin` until the rows are written or abandoned
         self._added: _Added = None
         self._is_adding = False
-        self._is_over = False  # whether the previous turn ended with its commit and left nothing to undo
-        self._unclear = False  # whether nobody knows what of our last commit is on the disk
-        self._answered = 0, b""  # what the answers of a turn rest on, in the journal
+        self._is_over = False  # whether the previous call of `begin` was followed by a commit, with nothing to undo
+        self._unclear = False  # whether it is unknown what of our last commit is on the disk
+        self._answered = 0, b""  # the last journal record that the answers depend on
 
     def begin(self) -> None:
-        """Look at what stands."""
+        """Read the current state of the store."""
         if not self._is_over:
-            self.abandon()  # what an exception left of the previous turn
+            self.abandon()  # what an exception left
         self._is_over = False
         journal = self._env.journal
         now = self._look(journal.begin_turn())
@@ -60,11 +60,11 @@ class Appender:
             self._leave()
             self._commit_again()
             now = self._look(journal.now())
-        if now.head == now.tabled and (now.tail.rows or now.tail.start != now.head):  # LMDB has all
+        if now.head == now.tabled and (now.tail.rows or now.tail.start != now.head):  # LMDB has every row
             self._leave()
             journal.look_again(now.head)
             now = self._look(journal.now())
-        if now.head == now.tabled:  # else whoever began the round did
+        if now.head == now.tabled:  # else the process that began the round did
             self._tables.settle(now.txn.id())
         tree = now.tree()
         if tree != self._tree:
@@ -79,10 +79,10 @@ class Appender:
         return Moment(self._tables, self._reading, *known)
 
     def _commit_again(self) -> None:
-        """Commit what the tables say of the tree as it is: the last commit is in the file, and nobody was told of it.
+        """Re-commit the stored tree record: the previous commit reached the file but was never published to readers.
 
-        Whoever did it was killed, or failed, in between. LMDB takes it up at the next commit or when all have
-        closed, and what the journal has beyond would be lost then.
+        Its process was killed, or failed, in between. LMDB adopts that commit at the next commit, or when every process
+        has closed the store. Rows that the journal stored after it would be lost then.
         """
         txn = self._transaction.begin()
         try:
@@ -104,7 +104,7 @@ class Appender:
         return self._frontier.size
 
     def _add(self, events: Sequence[DCBEvent]) -> None:
-        """Add rows at the next positions. All that can be refused is refused before the first."""
+        """Add rows at the next positions. Everything that can be refused is refused before the first row."""
         rows, leaves, pack = list[Kept](), list[bytes](), self._tables.codec.pack
         for event in events:
             record = pack(event)
@@ -127,7 +127,7 @@ class Appender:
         self._is_adding = False
 
     def spoiled(self) -> bool:
-        """Return whether an exception came while rows were added. What a decision does before adds none."""
+        """Return whether an exception came while rows were added. Work that failed before that added none."""
         return self._is_adding
 
     def commit(self) -> None:
@@ -135,7 +135,7 @@ class Appender:
 
         Raises:
             SpoiledError: Nothing was written.
-            UnclearError: Nobody can say.
+            UnclearError: It is not known whether anything was written.
         """
         self._leave()
         now, journal = self._now, self._env.journal
@@ -166,7 +166,7 @@ class Appender:
         self._is_over = True
 
     def _check_tree(self, now: Moment, count: int) -> None:
-        """See that exactly the rows that are written were added to the tree."""
+        """Check that exactly the rows that are written were added to the tree."""
         if not now.tail.last == now.head == self._frontier.size == self._before + count:
             raise SpoiledError from StorageError(f"the rows for {self._env.root} are not those of its tree")
 
@@ -177,7 +177,7 @@ class Appender:
             raise SpoiledError from error
 
     def _into_tables(self, now: Moment, tree: bytes) -> Tabled:
-        """Put new rows and all of the journal into the tables; return what these say of it."""
+        """Put new rows and the whole journal into the tables; return what the tables record about it."""
         closing, tail = self._settled_round(), now.tail
         try:
             txn = self._transaction.begin()
@@ -196,7 +196,7 @@ class Appender:
         return Tabled(size, root) if noted is None else Tabled(size, root, int.from_bytes(noted[:8], "big"), noted[8:])
 
     def _settled_round(self) -> tuple[int, bytes] | None:
-        """Sync the journal, so that no power cut takes the record that the tables note as its last; return that."""
+        """Sync the journal, so that no power cut can lose the last record, and return that record for the tables."""
         journal = self._env.journal
         closing = journal.closing()
         if closing is not None:
@@ -207,11 +207,11 @@ class Appender:
         return closing
 
     def drain(self, about: bytes) -> None:
-        """Put all of the journal into the tables, and store what the store says of itself from then on.
+        """Put the whole journal into the tables, and replace the store's own record.
 
         Raises:
             SpoiledError: Nothing was written.
-            UnclearError: Nobody can say.
+            UnclearError: It is not known whether anything was written.
         """
         self.begin()
         now = self._now
@@ -223,19 +223,19 @@ class Appender:
             if now.head > now.tabled:
                 self._put_all(txn, now.tail, now.tabled + 1)
                 self._tables.write_tree(txn, tree)
-            txn.put(ABOUT, about, db=self._env.tables["meta"])  # the store was perhaps opened again
+            txn.put(ABOUT, about, db=self._env.tables["meta"])  # the store may have been reopened meanwhile
         except lmdb.Error as error:
             self._transaction.abort()
             raise SpoiledError from storage_error(self._env.root, error)
         self._transaction.commit(lambda now: bool(now.get(ABOUT, db=self._env.tables["meta"]) == about))
 
     def _stands(self, txn: lmdb.Transaction[bytes], key: bytes, value: bytes) -> bool:
-        return bool(txn.get(key, db=self._env.tables["rows"]) == value)  # the store was opened anew
+        return bool(txn.get(key, db=self._env.tables["rows"]) == value)  # the store was reopened
 
     def _put_all(self, txn: lmdb.Transaction[bytes], tail: Tail, first: int) -> None:
         """Put the rows from a position on into the tables.
 
-        A damaged row stays missing, and whoever reads it is told.
+        A damaged row stays missing. A read of it raises `DamagedRowError`.
         """
         rows = enumerate(tail.after(first - 1, tail.last), first)
         there = [(pack_position(position), row) for position, row in rows if row.value is not None]
@@ -245,7 +245,7 @@ class Appender:
             kind, words = tail.words(row)
             if kind is not None:
                 tags += {word_key(tag) + key for tag in words}
-                if not is_damaged(row):  # a row without its type is looked for (`query`)
+                if not is_damaged(row):  # `query` searches for rows without a type
                     types.append(word_key(kind) + key)
         self._put(txn, "rows", len(there), ((key, row.value) for key, row in there))
         self._put(txn, "payloads", len(apart), iter(apart))
@@ -259,7 +259,7 @@ class Appender:
             self._refuse()
 
     def abandon(self) -> None:
-        """Forget what was added, or what an exception left half added."""
+        """Discard what was added, or what an exception left half added."""
         self._leave()
         self._transaction.abort()
         if self._now is not None:
@@ -268,7 +268,7 @@ class Appender:
         self._is_adding = False
 
     def settle(self) -> None:
-        """Make durable what the answers rest on."""
+        """Sync everything that the answers rely on."""
         self._env.journal.settle(self._answered)
 
     def _leave(self) -> None:
@@ -282,7 +282,7 @@ class Appender:
 
 
 class _View:
-    """What a decision sees. It ends with the turn."""
+    """The rows as a decision sees them. Valid only while the writer has the write lock."""
 
     __slots__ = ("_added", "_now")
 
@@ -292,11 +292,11 @@ class _View:
 
     @property
     def head(self) -> int:
-        """The last position; 0 when there is none."""
+        """The last position; 0 if the store is empty."""
         return self._now.head
 
     def last(self) -> LedgerEvent | None:
-        """Return the last row; None when there is none."""
+        """Return the last row; None if the store is empty."""
         now, added = self._now, self._added
         if added is not None and now.head > now.tabled and now.tail.row(now.head).value is added[0]:
             return added[1]
@@ -311,7 +311,7 @@ class _View:
         return found
 
     def matches(self, query: DCBQuery, after: int | None) -> bool:
-        """Tell whether a row after that position fits the query."""
+        """Return whether a row after that position matches the query."""
         return next(positions(self._now, query, after or 0, self.head), None) is not None
 
     def _event(self, position: int) -> LedgerEvent:

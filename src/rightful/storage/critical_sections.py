@@ -1,8 +1,8 @@
-"""Critical sections that release their lock whatever is raised in them, and wherever.
+"""Critical sections that release their lock whatever is raised in them, and at whatever line.
 
 A signal handler, a test's timeout or a debugger may raise between any two lines, also in the lines that
 clean up. `threading.Condition` and `Event` enter and leave their lock in Python code, so such an exception can
-leave it locked for ever. A plain lock enters and leaves in C, and here no line begins between.
+leave it locked forever. A plain lock enters and leaves in C, and here no new line begins in between.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _DOORS: Final = 16
-"""Threads that read at the same time and share no door, if they are lucky; two that share one take turns."""
+"""How many locks the readers are spread over. Threads that share one exclude each other."""
 
 
 def run_locked(lock: Any, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:  # noqa: ANN401 - Lock or RLock
-    """Return what the work returns, with the lock held meanwhile.
+    """Return what the work returns; the lock is held during the work.
 
-    On one line: at the end of a block `with` would begin a line of its own once more, at which a trace
+    On one line: a `with` block executes its first line once more at its end, where a trace
     function may raise before the lock is released.
     """
     with lock: return work(*args, **options)  # noqa: E701  # fmt: skip
 
 
 class Doors:
-    """Many threads at once share what one thread at a time may replace."""
+    """Protects an object that many threads use at once and one thread at a time may replace (a readers-writer lock)."""
 
     __slots__ = ("_doors",)
 
@@ -37,20 +37,20 @@ class Doors:
         self._doors: list[Any] = [threading.RLock() for _ in range(_DOORS)]
 
     def shared(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Return what the work returns, while nothing is replaced."""
+        """Return what the work returns; nothing is replaced during the work."""
         return run_locked(self._own(), work, *args, **options)
 
     def alone(self, work: Callable[[], T]) -> T:
-        """Return what the work returns, while no other thread shares."""
+        """Return what the work returns; no other thread shares during the work."""
         return self._alone(_DOORS, work)
 
     def _alone(self, count: int, work: Callable[[], T]) -> T:
         return run_locked(self._doors[count - 1], self._alone, count - 1, work) if count else work()
 
     def close(self, timeout_s: float) -> bool:
-        """Keep all other threads out until `open`. Return whether that was possible.
+        """Keep all other threads out until `open`. Return whether that succeeded.
 
-        It is not while this thread shares, or another one does for all of the time.
+        It fails while this thread shares, or if another thread shares for the whole time.
         """
         if self.is_mine():
             return False
@@ -63,14 +63,14 @@ class Doors:
         return True
 
     def open(self) -> None:
-        """Let other threads in again."""
+        """Admit other threads again."""
         for door in self._doors:
             while door._is_owned():  # noqa: SLF001 - as `threading.Condition` does
                 door.release()
 
     def is_mine(self) -> bool:
-        """Return whether this thread shares, or keeps others out."""
+        """Return whether this thread shares, or keeps the others out."""
         return bool(self._own()._is_owned())  # noqa: SLF001 - as `threading.Condition` does
 
-    def _own(self) -> Any:  # noqa: ANN401 - typeshed has no one name for it
-        return self._doors[(threading.get_ident() >> 12) % _DOORS]  # an identity is an address, of a page or more
+    def _own(self) -> Any:  # noqa: ANN401 - typeshed has no common name for the two lock types
+        return self._doors[(threading.get_ident() >> 12) % _DOORS]  # an identity is an address: drop its page offset

@@ -1,10 +1,10 @@
 """Locks between processes, outside LMDB's own.
 
-LMDB's writer lock cannot be waited for with a limit, nor be queued for. So everybody who
-opens a store holds `ledger.lock` shared, which compaction, repair and restore take alone;
-and writers pass a turnstile of two locks, so that a process that writes in a tight loop
-cannot starve the others: whoever holds `queue.lock` is the only one who waits for
-`writer.lock`. Each is a flock: it ends with its holder, however that ends.
+LMDB's writer lock has neither a timeout nor a queue. So every process that opens a store locks
+`ledger.lock` shared; compaction, repair and restore lock it exclusively. Writers pass a turnstile of
+two locks, so that a process that writes in a tight loop cannot starve the others: only the owner of
+`queue.lock` waits for `writer.lock`. Each lock is a flock, which the system releases when its process
+ends, however it ends.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from rightful.errors import ForeignStoreError, InUseError, ReadOnlyStoreError
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 _TURN_WAIT_S = 2.0
-"""How long an opener waits for one who gives the store a journal; seconds. It takes milliseconds, once."""
+"""How long an opener waits while another process adds a journal; seconds. That takes milliseconds, once a store."""
 
 _NOT_A_FILE = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})
-"""What the system says to an open that follows no link: of a symbolic link, a folder, a socket."""
+"""Errors of an open with O_NOFOLLOW for a symbolic link, a folder or a socket."""
 
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def open_private(path: Path) -> int:
-    """Open a file for reading and writing, made with mode 0600 whatever the umask says.
+    """Open a file for reading and writing, created with mode 0600 whatever the umask is.
 
     Returns:
         The file descriptor, closed on exec; the caller closes it.
@@ -49,7 +49,7 @@ def open_private(path: Path) -> int:
 
 
 class Flock:
-    """One lock file. Its lock is shared by fork, so a child closes it and never unlocks it.
+    """One lock file. A fork shares its lock, so the child closes the file and never unlocks it.
 
     Attributes:
         path: The file.
@@ -59,14 +59,14 @@ class Flock:
 
     def __init__(self, path: Path, fd: int, mode: str = "r+") -> None:
         self.path = path
-        self._file = io.FileIO(fd, mode)  # closed in C: no exception comes between, and one that is lost is closed
+        self._file = io.FileIO(fd, mode)  # closed in C, so no exception interrupts it, and a lost object is closed too
 
     @classmethod
     def open(cls, path: Path) -> Flock:
-        """Open the lock file, making it if it is missing.
+        """Open the lock file; create it if it is missing.
 
         Raises:
-            ReadOnlyStoreError: It is missing or locked for you, and cannot be made.
+            ReadOnlyStoreError: It is missing or not readable, and cannot be created.
             ForeignStoreError: Something else has its name, such as a symbolic link.
         """
         try:
@@ -79,11 +79,11 @@ class Flock:
             raise ReadOnlyStoreError(str(path.parent), f"{path.name}: {error.strerror}") from error
 
     def exclusive(self) -> None:
-        """Take it alone, waiting as long as it takes."""
+        """Acquire the exclusive lock. Waits without a limit."""
         fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def try_exclusive(self) -> bool:
-        """Take it alone if nobody has it."""
+        """Acquire the exclusive lock if it is free; return whether it was acquired."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -91,7 +91,7 @@ class Flock:
         return True
 
     def try_shared(self) -> bool:
-        """Take it together with others, unless one has it alone."""
+        """Acquire the shared lock unless another process has the exclusive one; return whether it was acquired."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -99,10 +99,10 @@ class Flock:
         return True
 
     def try_alone(self) -> bool:
-        """Take alone what is held together with others; if somebody else has it, go on holding it so.
+        """Upgrade the shared lock to an exclusive one. If another process shares it, keep the shared lock.
 
         Raises:
-            InUseError: Another one took it meanwhile, since the system gives it back for a moment. It is not held.
+            InUseError: Another process acquired it, since an upgrade releases it for a moment. It is not held.
         """
         if self.try_exclusive():
             return True
@@ -110,25 +110,25 @@ class Flock:
         return False
 
     def share(self) -> None:
-        """Hold what one had alone, or lost, together with others again.
+        """Downgrade to a shared lock, or re-acquire one.
 
         Raises:
-            InUseError: Another one took it meanwhile. It is not held.
+            InUseError: Another process acquired it meanwhile. It is not held.
         """
         if not self.try_shared():
             raise InUseError(str(self.path.parent), holders(self.path))
 
     def unlock(self) -> None:
-        """Give it back, for every process that inherited it too."""
+        """Release the lock, for every process that inherited it too."""
         fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Close the file; the lock ends with its last holder."""
+        """Close the file. The lock is released when its last owner closes it."""
         self._file.close()
 
 
 class Turnstile:
-    """The way of one process at a time to write. Both waits block; neither polls."""
+    """The write lock between processes. Both waits block; neither polls."""
 
     __slots__ = ("_at_once", "_queue", "_writer")
 
@@ -142,7 +142,7 @@ class Turnstile:
             raise
 
     def enter(self) -> bool:
-        """Wait for the turn, however long another process holds it; always true."""
+        """Acquire the write lock. Waits without a limit; always returns True."""
         if self.try_enter():
             return True
         self._at_once = 0
@@ -154,14 +154,17 @@ class Turnstile:
         return True
 
     def try_enter(self) -> bool:
-        """Take the turn if it can be had at once, unless it was so had too often; tell whether it was."""
+        """Acquire the write lock without waiting; return whether it was acquired.
+
+        Refuses after `TURNS_AT_ONCE` acquisitions in a row, so that queued processes get a chance.
+        """
         if self._at_once == limits.TURNS_AT_ONCE or not self._writer.try_exclusive():
             return False
         self._at_once += 1
         return True
 
     def leave(self) -> None:
-        """Let the next one write."""
+        """Release the write lock."""
         self._writer.unlock()
 
     def clear(self) -> None:
@@ -177,13 +180,13 @@ class Turnstile:
 
 
 def hold_shared(folder: Path, *, readonly: bool = False) -> Flock | None:
-    """Hold `ledger.lock` with all others who have the store open.
+    """Lock `ledger.lock` shared, together with every other process that has the store open.
 
     Returns:
         The lock, held until it is closed; None if the folder is read-only and has no such file.
 
     Raises:
-        InUseError: Compaction, repair or restore has the store for itself.
+        InUseError: Compaction, repair or restore has locked the store exclusively.
         ReadOnlyStoreError: The lock file cannot be opened.
     """
     path = folder / "ledger.lock"
@@ -201,10 +204,10 @@ def hold_shared(folder: Path, *, readonly: bool = False) -> Flock | None:
 
 @contextlib.contextmanager
 def alone_in_turn(folder: Path, hold: Flock) -> Iterator[bool]:
-    """Have the turn and the store alone meanwhile, if nobody else has either; who opens it then waits a little.
+    """Acquire the write lock and the exclusive store lock, if both are free. Openers of the store wait meanwhile.
 
     Raises:
-        InUseError: Another one took it alone meanwhile. It is not held any more.
+        InUseError: Another process locked it exclusively meanwhile. It is no longer held here.
     """
     turn = Flock.open(folder / "writer.lock")
     try:
@@ -220,7 +223,7 @@ def alone_in_turn(folder: Path, hold: Flock) -> Iterator[bool]:
 
 
 def _await_turn(folder: Path) -> None:
-    """Wait until nobody has the turn, but not for ever for one who was stopped in it."""
+    """Wait until the write lock is free, with a limit in case its owner was stopped."""
 
     def wait() -> None:
         with contextlib.suppress(OSError, ReadOnlyStoreError):
@@ -236,13 +239,13 @@ def _await_turn(folder: Path) -> None:
 
 
 def hold_alone(folder: Path) -> Flock:
-    """Take `ledger.lock` alone: for compaction, repair and restore.
+    """Lock `ledger.lock` exclusively, for compaction, repair and restore.
 
     Returns:
         The lock, held until it is closed.
 
     Raises:
-        InUseError: Somebody has the store open; the error names whom the system knows.
+        InUseError: Another process has the store open. The error names the processes that the system reports.
     """
     lock = Flock.open(folder / "ledger.lock")
     if not lock.try_exclusive():
@@ -252,7 +255,7 @@ def hold_alone(folder: Path) -> Flock:
 
 
 def holders(path: Path) -> tuple[str, ...]:
-    """Name the processes that hold a flock on the file, as far as /proc/locks knows them."""
+    """Return the processes that have a flock on the file, as far as /proc/locks lists them."""
     try:
         seen = path.stat()
         table = Path("/proc/locks").read_text(encoding="ascii")

@@ -1,9 +1,9 @@
-"""Which stores this process has open, and what happens to them when it forks.
+"""The stores that this process has open, and how they survive a fork.
 
-A child may not use what it inherited, and LMDB refuses to open the same file twice. So the
-child closes it at once. That close frees the reader slots of the *parent*; so the parent
-stands still, without any transaction, until the child has closed. Nobody unlocks anything:
-a flock is shared over fork.
+A child may not use what it inherited, and LMDB refuses to open the same file twice, so the
+child closes it at once. That close frees the reader slots of the *parent*. So the parent waits,
+without any transaction, until the child has closed. Neither of them unlocks anything, because a fork
+shares a flock.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from rightful.storage.tables.store_kinds import Kind
 from rightful.storage.writer import News, SessionMaker, Writer
 
 _HANDSHAKE_MS: Final = 5_000
-"""How long a parent waits for its child to have closed what it inherited; milliseconds."""
+"""How long a parent waits until its child has closed what it inherited; milliseconds."""
 
 _GLANCE_MIN_S: Final = 0.001
 _GLANCE_MAX_S: Final = 0.032
-"""How often a waiting thread looks for commits of other processes; seconds, growing."""
+"""How often a waiting thread checks for commits of other processes; seconds, growing."""
 
 
 class Store:
@@ -38,10 +38,10 @@ class Store:
 
     Attributes:
         env: The LMDB environment.
-        news: Tells this process's threads about its own commits.
-        holders: What stands for each handle on it.
-        is_closing: Whether the last of them gives it back, or has.
-        shutting: The lock of the thread that closes it.
+        news: Notifies this process's threads of its own commits.
+        holders: One object for each handle on it.
+        is_closing: Whether the last handle is releasing the store, or has released it.
+        shutting: The lock of the thread that closes the store.
     """
 
     def __init__(self, env: Environment, make_session: SessionMaker, holder: object) -> None:
@@ -62,12 +62,12 @@ class Store:
     def wait_until(
         self, reached: Callable[[], bool], timeout_s: float | None = None, stop: threading.Event | None = None
     ) -> bool:
-        """Wait until something that commits change is so.
+        """Wait until a condition holds that commits can change.
 
-        Commits of this process wake it; for those of others it glances at LMDB's counter and the journal.
+        Commits of this process wake it. For those of other processes it polls LMDB's counter and the journal.
 
         Returns:
-            Whether it is so; False when the time was over or `stop` was set first.
+            Whether it holds; False if the time limit passed or `stop` was set first.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
         glance_s, seen = _GLANCE_MIN_S, (-1, -1, -1)
@@ -84,13 +84,13 @@ class Store:
             glance_s = min(2 * glance_s, _GLANCE_MAX_S)
 
     def allow_writing(self) -> None:
-        """Give it a writer, if it has none."""
+        """Start a writer, if there is none."""
         if self._writer is None:
             self.env.allow_writing()
             self._writer = Writer(self.env, self._make_session(self.env), self.news)
 
     def shut(self) -> None:
-        """Stop the writer, then close. It can be done again, where an exception interrupted it."""
+        """Stop the writer, then close. After an exception it can be called again."""
         if self._writer is not None:
             self._writer.stop()
         self.env.close()
@@ -103,14 +103,14 @@ class Store:
 
 
 class _Registry:
-    """The open stores of this process by the identity of their file."""
+    """The open stores of this process, by the identity of their file."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.stores: dict[tuple[int, int], Store] = {}
-        self.is_forking = False  # whether the lock is held over a fork
+        self.is_forking = False  # whether the lock is held during a fork
         self.pipe: tuple[io.FileIO, ...] | None = None
-        self.pid = os.getpid()  # last: after an exception it begins again
+        self.pid = os.getpid()  # last, so that an interrupted reset starts again
 
 
 _registry = _Registry()
@@ -128,24 +128,24 @@ def acquire(
     """Return the store at a path, opened once in this process. `release` must follow, also after an exception.
 
     Args:
-        holder: Stands for the handle that has it from then on; anything that is the handle's own.
+        holder: Any object of the handle's own; it identifies the handle from then on.
         path: The folder.
-        kind: What it must hold.
-        make_session: Makes what its writer does in a transaction.
-        create: Make it if there is none.
-        readonly: Ask for nothing but reading.
+        kind: The kind that the store must have.
+        make_session: Creates its writer's `Session`.
+        create: Create the store if it does not exist.
+        readonly: Request read access only.
 
     Raises:
-        LedgerNotFoundError: There is none.
-        ForeignStoreError: What stands there is not a whole store of this kind.
+        LedgerNotFoundError: The store does not exist.
+        ForeignStoreError: The folder is not a complete store of this kind.
         StorageError: It cannot be opened.
     """
     root = Path(os.path.realpath(path))
 
     def open_or_share() -> Store:
-        if create and not os.path.exists(root / store_files.STORE):  # noqa: PTH110 - of a path that is too long it says no
+        if create and not os.path.exists(root / store_files.STORE):  # noqa: PTH110 - False for a path that is too long
             from rightful.storage.environment import (
-                create_store,  # its imports cost every hook 2 ms, and few make a store
+                create_store,  # importing it costs every hook 2 ms, and few processes create a store
             )
 
             create_store.create(root, kind)
@@ -158,12 +158,12 @@ def acquire(
         return store
 
     while (store := run_locked(_registry.lock, open_or_share)).is_closing:
-        _shut(store)  # waits for the thread that closes it, or goes on where an exception interrupted that thread
+        _shut(store)  # waits for the thread that closes it, or finishes if an exception interrupted that thread
     return store
 
 
 def _share(store: Store, kind: Kind, holder: object, *, readonly: bool) -> None:
-    """Give one more handle on a store that is open."""
+    """Add a handle to a store that is already open."""
     if store.env.kind.name != kind.name:
         raise ForeignStoreError(str(store.env.root), f"it is a {store.env.kind.name} store, not a {kind.name} store")
     if not readonly:
@@ -186,19 +186,19 @@ def _open(root: Path, kind: Kind, make_session: SessionMaker, holder: object, *,
 
 
 def release(holder: object) -> None:
-    """Give back the store that a handle has, if it has one; the last handle closes it.
+    """Release the store of a handle, if it has one. The last handle closes the store.
 
-    It waits for the turn of a thread, so not with the lock of all stores, which that thread may need: a handle
-    of another one may be collected there. After an exception it can be called again, and goes on.
+    It waits for the writer thread. So the caller may not hold the lock of all stores, which that thread may need to
+    collect a handle of another store. After an exception it can be called again, and continues.
     """
     for store in run_locked(_registry.lock, _given_back, holder):
         if store.is_closing:
             _shut(store)
-        store.news.announce()  # threads that wait through this handle must see that it is closed
+        store.news.announce()  # threads that wait through this handle must notice that it is closed
 
 
 def _given_back(holder: object) -> list[Store]:
-    """Return the stores of a holder; one that nobody else has is closing, and the holder's until it is closed."""
+    """Return the stores of a handle. A store without another handle is marked as closing, and stays until closed."""
     stores = [store for store in _registry.stores.values() if holder in store.holders]
     for store in stores:
         store.is_closing = len(store.holders) == 1
@@ -252,7 +252,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _await_child(reading: io.FileIO, writing: io.FileIO) -> None:
-    """Wait for the end of the pipe: the child has closed what it inherited, or is gone."""
+    """Wait for the end of the pipe: the child has closed what it inherited, or has ended."""
     writing.close()
     if not reading.closed:
         poll = select.poll()
@@ -268,11 +268,11 @@ def _after_fork_in_child() -> None:
         store.forget()
     for end in _registry.pipe or ():
         end.close()
-    _registry.__init__()  # type: ignore[misc]  # the parent's locks are left behind
+    _registry.__init__()  # type: ignore[misc]  # drops the parent's locks
 
 
 if hasattr(os, "register_at_fork"):
-    for _ in range(2):  # Python drops what is raised in one, by a signal handler too; the second one then completes it
+    for _ in range(2):  # Python discards an exception raised in this hook, so the second attempt completes it
         os.register_at_fork(
             before=_before_fork,
             after_in_parent=_after_fork_in_parent,

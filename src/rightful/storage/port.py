@@ -1,6 +1,6 @@
-"""The port of every recorder: the library's `DCBRecorder`, and what a ledger needs beyond it.
+"""The port of every recorder: the library's `DCBRecorder`, and what a ledger needs in addition.
 
-A recorder gives out positions 1, 2, 3 … without a gap, in the order of the commits. What it
+A recorder assigns positions 1, 2, 3 … without a gap, in the order of the commits. What it
 has acknowledged is durable.
 """
 
@@ -17,19 +17,19 @@ from msgspec import Struct
 from rightful import limits
 
 
-class LedgerEvent(DCBEvent):  # noqa: PLW1641 - compared by what it holds and changeable, as its base
-    """A row before or after it is stored: the envelope, and the payload kept apart from it.
+class LedgerEvent(DCBEvent):  # noqa: PLW1641 - compared by value and mutable, as its base
+    """A row before or after it is stored: the envelope, and the payload, which is stored separately.
 
     Attributes:
         type: The event type.
         data: The stored bytes of the envelope; the leaf of the tree.
-        tags: `id:<uuid>`, and `session:<name>` where there is one.
-        payload: Salt (32 bytes) and canonical body; empty once an erasure took them.
+        tags: `id:<uuid>`, and `session:<name>` if it has a session.
+        payload: Salt (32 bytes) and canonical body; empty after an erasure.
     """
 
-    # Written out: the decorator would take half of a millisecond of each process, and a hook has fifty.
+    # Written out: the decorator would cost each process half a millisecond, and a hook has fifty.
     def __init__(self, type: str, data: bytes, tags: list[str] | None = None, payload: bytes | None = None) -> None:  # noqa: A002 - the library's name
-        self.type, self.data, self.payload = type, data, payload  # and not by the base, which takes as long again
+        self.type, self.data, self.payload = type, data, payload  # not through the base, which costs as much again
         self.tags = [] if tags is None else tags
 
     def __eq__(self, other: object) -> bool:
@@ -48,12 +48,12 @@ def size_of(event: DCBEvent) -> int:
 
 
 class Row(Struct, frozen=True, gc=False):
-    """One stored row whose bytes fit its checksum.
+    """One stored row whose bytes match its checksum.
 
     Attributes:
-        position: Its place: 1, 2, 3 …
-        envelope: The stored bytes, as they were given.
-        payload: Salt and body; empty when they were erased.
+        position: Its position: 1, 2, 3 …
+        envelope: The stored bytes, unchanged.
+        payload: Salt and body; empty after an erasure.
     """
 
     position: int
@@ -66,10 +66,10 @@ class View(Protocol):
 
     @property
     def head(self) -> int:
-        """The last position; 0 when there is none."""
+        """The last position; 0 if the store is empty."""
 
     def last(self) -> LedgerEvent | None:
-        """Return the last row; None when there is none."""
+        """Return the last row; None if the store is empty."""
 
     def tagged(self, tag: str) -> list[tuple[int, LedgerEvent]]:
         """Return all rows that have the tag, with their positions, ascending."""
@@ -79,7 +79,7 @@ class View(Protocol):
 
 
 Decision = Callable[[View], Sequence[DCBEvent]]
-"""Looks at the view and returns the events to write, in order. Pure: it may be called again."""
+"""Reads the view and returns the events to write, in order. Pure: it may be called again."""
 
 
 class LedgerRecorder(DCBRecorder):
@@ -87,9 +87,9 @@ class LedgerRecorder(DCBRecorder):
 
     @abstractmethod
     def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S, inline: bool = False) -> int:
-        """Run a decision alone in a write transaction and write the events it returns.
+        """Run a decision alone in a write transaction and write the events that it returns.
 
-        They get consecutive positions. An exception of the decision reaches the caller, and
+        The events get consecutive positions. An exception of the decision reaches the caller, and
         nothing of this decision is written.
 
         Args:
@@ -100,13 +100,13 @@ class LedgerRecorder(DCBRecorder):
                 from outside, such as `KeyboardInterrupt`. A recorder without a writer thread may ignore it.
 
         Returns:
-            The position of the last event written, after it is durable; the head if none was.
+            The position of the last event written, after it is durable. The store's last position if there was none.
 
         Raises:
-            BusyError: Another writer had the write lock for that long. Nothing was written, nor will be.
-            OutcomeUnknownError: It was being committed when the time was over, or the store
-                failed and could not be asked. Send the same events again.
-            StoreFullError: There was no room. Nothing was written.
+            BusyError: Another writer had the write lock for that long. Nothing was written or will be written.
+            OutcomeUnknownError: The time limit passed during the commit, or the store failed and its state
+            could not be read. Send the same events again.
+            StoreFullError: The disk or the store is full. Nothing was written.
             StorageError: The store failed. Nothing was written.
         """
 
@@ -114,19 +114,19 @@ class LedgerRecorder(DCBRecorder):
     def rows(self, after: int, limit: int = limits.PAGE_ROWS) -> list[Row]:
         """Return the rows after a position, at most `limit`, without a gap, in one short read.
 
-        There may be fewer: an engine bounds what it reads at once (`limits.PAGE_BYTES`). None are the end.
+        There may be fewer: an engine limits how much it reads at once (`limits.PAGE_BYTES`). An empty list is the end.
 
         Raises:
-            DamagedRowError: A row does not fit its checksum, or is missing.
+            DamagedRowError: A row does not match its checksum, or is missing.
         """
 
     def columns(self, after: int, limit: int = limits.PAGE_ROWS) -> tuple[list[bytes], list[bytes | None]]:
-        """Return what `rows` does as columns: envelopes and payloads. An engine may have a faster way."""
+        """Return the rows of `rows` as columns: envelopes and payloads. An engine may have a faster way."""
         found = self.rows(after, limit)
         return [row.envelope for row in found], [row.payload for row in found]
 
     def tags_like(self, start: str, limit: int) -> list[str]:
-        """Return the tags that begin with a text, sorted, at most `limit`; an engine may have an index for it.
+        """Return the tags that begin with a text, sorted, at most `limit`; an engine may use an index.
 
         Only tags of at most `limits.TAG_KEY_BYTES` are found.
         """
@@ -135,14 +135,14 @@ class LedgerRecorder(DCBRecorder):
 
     @abstractmethod
     def head(self) -> int:
-        """Return the last position; 0 when there is none."""
+        """Return the last position; 0 if the store is empty."""
 
     @abstractmethod
     def wait_beyond(self, position: int, timeout_s: float | None = None, stop: threading.Event | None = None) -> int:
         """Wait until any process has written a row after the position, and return the head.
 
         Returns:
-            The head: beyond `position`, and durable, unless the time was over or `stop` was set first.
+            The last position: beyond `position` and durable, unless the timeout passed or `stop` was set first.
         """
 
     def rest(self) -> None:

@@ -1,4 +1,4 @@
-"""The recorder on LMDB: what `LedgerRecorder` promises, for one machine."""
+"""The recorder on LMDB: implements `LedgerRecorder` on one machine."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class LMDBRecorder(LedgerRecorder):
     Args:
         path: The folder that holds `store/` and the locks.
         kind: `ledger`, whose records are envelopes, or `plain`, for any events.
-        create: Make an empty store if there is none.
-        readonly: Never write. A read-only folder can only be opened so.
+        create: Create an empty store if it does not exist.
+        readonly: Never write. A read-only folder can only be opened this way.
 
     Raises:
         LedgerNotFoundError: The store does not exist, and `create` is false.
@@ -45,7 +45,7 @@ class LMDBRecorder(LedgerRecorder):
         StorageError: It cannot be opened.
     """
 
-    _handle: object = None  # until one is made
+    _handle: object = None  # until `__init__` sets one
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class LMDBRecorder(LedgerRecorder):
     # -- reading ---------------------------------------------------------------------------
 
     def tables(self) -> Tables:
-        """Return the tables, for the reads of this room.
+        """Return the tables, for the reads of this package.
 
         Raises:
             ClosedError: The recorder was closed.
@@ -127,7 +127,7 @@ class LMDBRecorder(LedgerRecorder):
         """Return the matching events, ascending; as `DCBRecorder.read`.
 
         Raises:
-            DamagedRowError: A row does not fit its checksum; from the iteration.
+            DamagedRowError: A row does not match its checksum; raised by the iteration.
         """
         from rightful.storage.eventsourcing.subscription import Response
 
@@ -161,11 +161,11 @@ class LMDBRecorder(LedgerRecorder):
         return look(self.tables(), lambda now: words_like(now, start, limit))
 
     def head(self) -> int:
-        """Return the last position; 0 when there is none."""
+        """Return the last position; 0 if the store is empty."""
         return look(self.tables(), lambda now: now.head)
 
     def tree_head(self) -> tuple[int, bytes]:
-        """Return the number of rows and the root over their leaves, of one moment."""
+        """Return the number of rows and the root over their leaves, both from one transaction."""
         return look(self.tables(), lambda now: (now.head, now.tree()[:HASH_BYTES]))
 
     def wait_beyond(self, position: int, timeout_s: float | None = None, stop: threading.Event | None = None) -> int:
@@ -195,7 +195,7 @@ class LMDBRecorder(LedgerRecorder):
             self._store.news.announce()
 
     def rest(self) -> None:
-        """As `LedgerRecorder.rest`: the pages of the map."""
+        """As `LedgerRecorder.rest`, for the pages of the memory map."""
         from rightful.storage.environment.resident_pages import give_back
 
         give_back(self._open().env.data)
@@ -205,7 +205,7 @@ class LMDBRecorder(LedgerRecorder):
     def close(self) -> None:
         """Release the store; the last handle of the process closes it."""
         self._store = None
-        open_stores.release(self._handle)  # in the child of a fork there is none of its parent's
+        open_stores.release(self._handle)  # the child of a fork has no entry for its parent's handle
 
     def __enter__(self) -> Self:
         return self
@@ -218,7 +218,7 @@ class LMDBRecorder(LedgerRecorder):
     def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
         try:
             self.close()
-        except (AttributeError, TypeError):  # what it needs is gone already; the system gives back the rest
+        except (AttributeError, TypeError):  # at shutdown its globals may be gone; the system releases the rest
             if not ends():
                 raise
 

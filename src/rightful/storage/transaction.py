@@ -1,4 +1,4 @@
-"""A write transaction of LMDB in our turn, and what it did when its commit failed."""
+"""LMDB write transactions under our write lock, and how a failed commit is resolved."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rightful.storage.environment.lmdb_errors import storage_error
 
 
 class SpoiledError(Exception):
-    """A commit did not happen, so none of its requests is written; the cause says why."""
+    """A commit did not happen, so none of its requests is written. The cause gives the reason."""
 
 
 class UnclearError(Exception):
-    """Nobody can say whether a commit happened."""
+    """It is not known whether a commit happened."""
 
 
 class Transaction:
@@ -29,7 +29,7 @@ class Transaction:
         self._txn: lmdb.Transaction[bytes] | None = None
 
     def begin(self) -> lmdb.Transaction[bytes]:
-        """Begin one. One that an exception left open is ended first.
+        """Begin a transaction. If an exception left one open, abort it first.
 
         Raises:
             StorageError: The store failed.
@@ -38,7 +38,7 @@ class Transaction:
         try:
             try:
                 self._txn = self._env.begin_write()
-            except (lmdb.PanicError, ClosedError):  # an earlier commit failed, and so did asking
+            except (lmdb.PanicError, ClosedError):  # an earlier commit failed, and so did reading its outcome
                 self._env.reopen()
                 self._txn = self._env.begin_write()
         except (lmdb.Error, OSError) as error:
@@ -47,20 +47,20 @@ class Transaction:
         return self._txn
 
     def abort(self) -> None:
-        """End it, and write nothing."""
+        """Abort the transaction. Nothing is written."""
         if self._txn is not None:
-            self._txn.abort()  # of one that has ended, nothing
+            self._txn.abort()  # has no effect if it has ended
             self._txn = None
 
     def commit(self, stands: Callable[[lmdb.Transaction[bytes]], bool]) -> int:
-        """Commit it, durable on return; return its number.
+        """Commit the transaction, durable on return; return its number.
 
         Args:
-            stands: Tells whether what was to be committed last is there, if the commit failed.
+            stands: Returns whether the transaction's last write is stored. Called if the commit failed.
 
         Raises:
             SpoiledError: Nothing was written.
-            UnclearError: Nobody can say.
+            UnclearError: It is not known whether anything was written.
         """
         assert self._txn is not None
         try:
@@ -71,11 +71,11 @@ class Transaction:
         return self._number
 
     def _settle(self, error: lmdb.Error, stands: Callable[[lmdb.Transaction[bytes]], bool]) -> None:
-        """Find out what a failed commit did: reopen, and ask for the bytes it was to write.
+        """Find out what a failed commit did: reopen the store, and compare the bytes that it was to write.
 
-        The turn is still ours, so what stands there now is ours or older. The disk may have the page that
-        names the commit, and LMDB only wrote the older one over it: without a sync a power cut would
-        bring the commit back, and rows that the journal got meanwhile would be lost behind it.
+        We still have the write lock, so what is stored now is ours or older. The disk may have the meta page of the
+        commit while LMDB wrote the older one over it only in memory. Without a sync a power cut would bring the commit
+        back, and the rows that the journal got meanwhile would be lost.
         """
         try:
             self._env.reopen()

@@ -31,14 +31,14 @@ from rightful.storage.locks import Turnstile
 from rightful.storage.transaction import SpoiledError, UnclearError
 
 _CHECK_READERS_EVERY: Final = 256
-"""Commits between two looks for slots of dead readers."""
+"""Commits between two checks for reader slots of dead processes."""
 
 _WATCH_S: Final = 1.0
 """How often a waiting caller checks that the writer thread is alive; seconds.
 
 This does not poll for the write lock, and most commits end before the first check. A debugger or a test's timeout
 may raise an exception in the thread at any bytecode (`PyThreadState_SetAsyncExc`), even in `threading` before our
-code runs. Then no handler or event of ours is certain to run, and a caller without a timeout would wait for ever.
+code runs. Then no handler or event of ours is certain to run, and a caller without a timeout would wait forever.
 """
 
 
@@ -49,9 +49,9 @@ class Request:
         work: What to do; the session knows how.
         claim: Acquired by the writer to run it, or by the caller to withdraw it.
         done: Locked until there is an outcome.
-        result: What it returned.
-        error: What it raised.
-        events: The events it writes, for the error that says that their outcome is unknown.
+        result: What the work returned.
+        error: What the work raised.
+        events: The events it writes, for the error that reports their outcome as unknown.
     """
 
     __slots__ = ("claim", "done", "error", "events", "result", "work")
@@ -66,7 +66,7 @@ class Request:
         self.events: Sequence[DCBEvent] = ()
 
     def ids(self) -> tuple[str, ...]:
-        """Return the ids of its events, as far as their tags say."""
+        """Return the ids of its events, as far as their tags contain them."""
         return tuple(tag[3:] for event in self.events for tag in event.tags if tag.startswith("id:"))
 
 
@@ -100,14 +100,14 @@ class News:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._waiting: list[threading.Lock] = []  # each is locked until there are news
+        self._waiting: list[threading.Lock] = []  # each is locked until the next commit
         self.count = 0
 
     def announce(self) -> None:
         """Wake all waiting threads."""
         self.count = next(self._numbers)
         while self._waiting:
-            with contextlib.suppress(IndexError, RuntimeError):  # another thread was faster, or woke it already
+            with contextlib.suppress(IndexError, RuntimeError):  # another thread woke it already
                 self._waiting.pop().release()
 
     def wait(self, seen: int, timeout_s: float) -> None:
@@ -133,14 +133,14 @@ class Writer:
         self._env = env
         self._session = session
         self._queue: SimpleQueue[Request] = SimpleQueue()
-        self._end = Request(None)  # behind all others, once the store is closed
+        self._end = Request(None)  # the last request in the queue, once the store is closed
         self._door = threading.Lock()
         self._open = True
         self._thread: threading.Thread | None = None
-        self._batch: list[Request] = []  # what the thread took from the queue and has not answered
+        self._batch: list[Request] = []  # taken from the queue and not yet answered
         self._turnstile = Turnstile(env.root)
-        self._at_work = threading.Lock()  # held by the thread that has the turn, or waits for it
-        self._inside = threading.RLock()  # held by it while it has the turn, and until all is synced
+        self._at_work = threading.Lock()  # held by the thread that has the write lock, or waits for it
+        self._inside = threading.RLock()  # held while it has the write lock, and until everything is synced
         self._company = 1
         self._commits = 0
 
@@ -155,9 +155,9 @@ class Writer:
             inline: Commit in the calling thread if the write lock is free; as `LedgerRecorder.decide`.
 
         Raises:
-            BusyError: The time was over before it was begun; it never will be.
-            OutcomeUnknownError: The time was over while it was being committed.
-            ClosedError: The store was closed before.
+            BusyError: The time limit passed before the work began. It will never run.
+            OutcomeUnknownError: The time limit passed during the commit.
+            ClosedError: The store was closed before the work began.
         """
         path = str(self._env.root)
         if not self._env.is_ours():
@@ -228,7 +228,7 @@ class Writer:
         if thread is None or not thread.is_alive():
             run_locked(self._at_work, self._turnstile.close)
         elif thread is not threading.current_thread():
-            run_locked(self._inside, bool)  # it may stay in the queue for the turn: it then only leaves
+            run_locked(self._inside, bool)  # the thread may stay queued for the write lock; then it only leaves
 
     def _shut(self) -> threading.Thread | None:
         self._open = False
@@ -373,10 +373,10 @@ class Writer:
                 request.error = error
 
     def _make_durable(self, batch: list[Request]) -> None:
-        """Sync what was written, and whatever else the answers rest on.
+        """Sync what was written, and everything else that the answers rely on.
 
-        The turn is passed on before, so that another process prepares its commit meanwhile. It may
-        see ours by then; its own sync makes ours durable too.
+        The write lock is released before that, so that another process prepares its commit meanwhile. It may
+        read our rows by then; its own sync makes ours durable too.
         """
         if not batch:
             return
@@ -396,7 +396,7 @@ class Writer:
             self._env.check_readers()
 
     def _tell(self, batch: list[Request]) -> None:
-        self.news.announce()  # first: a caller that wakes up needs the interpreter at once
+        self.news.announce()  # first: a woken caller needs the interpreter at once
         while batch:
             batch.pop(0).done.release()
 

@@ -1,4 +1,4 @@
-"""How an empty store comes to be: whole, or not at all."""
+"""Create an empty store, completely or not at all."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from rightful.storage.tables.store_kinds import ABOUT, FORMAT, META, About, Kind
 
 
 def create(root: Path, kind: Kind) -> None:
-    """Make an empty store of a kind, whole or not at all, unless there is one.
+    """Create an empty store of a kind, completely or not at all, unless one exists.
 
     Raises:
-        ForeignStoreError: A file is there. It was not touched.
-        StorageError: There is no room, or no permission.
+        ForeignStoreError: The path is a file. It was not touched.
+        StorageError: The disk is full, or permission is missing.
     """
     if os.path.isfile(root):  # noqa: PTH113 - of a path that is too long it says no
         raise ForeignStoreError(str(root), "it is a file, not a folder")
@@ -35,7 +35,7 @@ def create(root: Path, kind: Kind) -> None:
             store_files.make_folders(root)
         turn = locks.Flock.open(root / "writer.lock")
         try:
-            turn.exclusive()  # another process may be making it
+            turn.exclusive()  # another process may be creating the store
             if not (root / store_files.STORE).exists():
                 _make(root, kind)
         finally:
@@ -45,9 +45,9 @@ def create(root: Path, kind: Kind) -> None:
 
 
 def _make(root: Path, kind: Kind) -> None:
-    """Make the store beside its place and move it there, so that a kill leaves nothing half."""
+    """Make the store in a temporary folder and rename it, so that a kill leaves no half-made store."""
     half = root / store_files.HALF_MADE
-    shutil.rmtree(half, ignore_errors=True)  # of a process that was killed while it made it
+    shutil.rmtree(half, ignore_errors=True)  # left by a process that was killed while it created the store
     store_files.make_folder(half)
     store_files.make_data_file(half)
     store_files.make_lock_file(half)
@@ -73,17 +73,17 @@ def _make(root: Path, kind: Kind) -> None:
 
 
 def bound(about: About) -> tuple[About, Bond]:
-    """Return what a store says of itself with a journal that is bound to it by a random key, and what binds it."""
+    """Return the store's record with a new journal key in it, and the bond of that journal."""
     key = os.urandom(32)
     about = msgspec.structs.replace(about, format=FORMAT, journal_bytes=limits.JOURNAL_BYTES, key=key.hex())
     return about, Bond(about.id, key)
 
 
 def make_journal(store: Path, begins_with: bytes) -> bool:
-    """Make a journal, in the place of one that is not used any more, or that a killed process left half made.
+    """Make a journal. Replaces one that is no longer used, or that a killed process left half made.
 
     Returns:
-        Whether it could be made; if not, none is left.
+        Whether it was made. If not, no file is left.
     """
     try:
         remove_journal(store)
@@ -97,7 +97,7 @@ def make_journal(store: Path, begins_with: bytes) -> bool:
 
 
 def remove_journal(store: Path) -> None:
-    """Remove a journal that its store does not name.
+    """Remove a journal that its store's record does not name.
 
     Raises:
         OSError: It cannot be removed.

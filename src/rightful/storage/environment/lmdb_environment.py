@@ -1,8 +1,8 @@
 """One LMDB environment per store and process, shared and counted by all handles on it.
 
-LMDB forbids a second one in a process, and each rule here was seen to fail otherwise: one
+LMDB forbids a second one in a process. Each rule here prevents a failure that we have seen: one
 huge sparse map; every commit synced; LMDB's own lock always on; engine 0.9; private files;
-short read transactions that nobody else's code runs in; a check of the readers now and then.
+short read transactions that run only our own code; a check for dead readers now and then.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _FORK_WAIT_S = 5.0
 
 
 class Environment:
-    """A store that is open in this process. Get one from `registry.acquire`.
+    """An open store of this process. Get one from `open_stores.acquire`.
 
     Attributes:
-        root: The folder that was asked for.
-        kind: What it holds.
-        about: What it says of itself.
-        readonly: Whether nobody in this process may write.
+        root: The folder that was passed.
+        kind: The kind of store.
+        about: The store's own record.
+        readonly: Whether this process may only read.
         tables: The open tables by name.
-        data: The file that is mapped.
-        journal: What small commits added; opened with the rest.
+        data: The mapped file.
+        journal: The rows of small commits; opened with the rest.
     """
 
     def __init__(self, root: Path, kind: Kind, *, readonly: bool) -> None:
@@ -60,11 +60,11 @@ class Environment:
         self.kind = kind
         self.readonly = readonly
         self.pid = os.getpid()
-        self.write_gate: Any = threading.RLock()  # held while a write transaction is open; it knows its owner
-        self._forks = self._is_still = False  # whether this thread stops it for a fork, and whether it has
-        self.thread: int | None = None  # the one that holds the gate
-        self._writable = self._closed = False  # the former: whether it is to be opened for writing
-        self._can_write = False  # whether it is
+        self.write_gate: Any = threading.RLock()  # held while a write transaction is open; knows its owner
+        self._forks = self._is_still = False  # whether this thread stops it for a fork, and whether it has stopped
+        self.thread: int | None = None  # the thread that holds the gate
+        self._writable = self._closed = False  # `_writable`: whether it is to be opened for writing
+        self._can_write = False  # whether it was opened for writing
         self._store = root / store_files.STORE
         self.data = self._store / store_files.DATA
         self._doors = Doors()
@@ -77,11 +77,11 @@ class Environment:
     # -- opening ---------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Check the files, hold the store with all others, and open it.
+        """Check the files, lock the store shared, and open it.
 
         Raises:
-            ForeignStoreError: It is not a whole store of this kind.
-            InUseError: Somebody has it for himself.
+            ForeignStoreError: It is not a complete store of this kind.
+            InUseError: Another process holds the store exclusively.
             StorageError: It cannot be opened.
         """
         try:
@@ -91,7 +91,7 @@ class Environment:
                 self._mend_lock_file()
             self._lmdb = self._open_lmdb()
             self._open_tables()
-            with contextlib.suppress(lmdb.Error):  # on a read-only disk there is no table of readers
+            with contextlib.suppress(lmdb.Error):  # on a read-only disk there is no reader table
                 self._lmdb.reader_check()
             self._open_journal()
         except (lmdb.Error, OSError) as error:
@@ -102,13 +102,13 @@ class Environment:
             raise
 
     def _mend_lock_file(self) -> None:
-        """Make lock.mdb if it is missing and nobody is using the one that was deleted."""
+        """Recreate lock.mdb if it is missing and no process uses the deleted file."""
         if store_files.lock_file_is_whole(self._store):
             return
         if self._hold is None or not self._hold.try_alone():
             if (self._store / store_files.LOCK).exists():
-                return  # its first opener makes it as large as that one wants
-            self.close()  # so that it is not named itself
+                return  # the first opener gives it its full size
+            self.close()  # so that the error does not list this process
             raise InUseError(str(self.root), locks.holders(self.root / "ledger.lock"))
         try:
             store_files.make_lock_file(self._store)
@@ -116,10 +116,10 @@ class Environment:
             self._hold.share()
 
     def _open_lmdb(self) -> lmdb.Environment:
-        """Open LMDB's part: for reading, until the writer has its turn for the first time.
+        """Open LMDB's part: for reading, until the writer acquires the write lock for the first time.
 
         Opening tables for writing waits for LMDB's own lock, which a stopped process may
-        hold; whoever has our turn need not wait.
+        hold. The owner of our write lock need not wait.
         """
         return lmdb.open(
             os.fsencode(self._store),
@@ -169,22 +169,22 @@ class Environment:
             self.journal = Journal(self.root, fd, self.kind.codec, self.tabled, bond)
 
     def is_outdated(self) -> bool:
-        """Return whether it may be given the journal of this format, if no other process has it open."""
+        """Return whether the store needs a journal of the current format, and gets one if no other process uses it."""
         is_done = self.about.format == FORMAT and not self.about.rewriting
         return self.kind.codec is not None and not self.readonly and not is_done
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[bool]:
-        """Have the turn and the store alone meanwhile, if no other process has either; yield whether it is so."""
+        """Acquire the write lock and the exclusive store lock, if both are free; yield whether both were acquired."""
         assert self._hold is not None
         with locks.alone_in_turn(self.root, self._hold) as alone:
             yield alone
 
     def change(self, about: About) -> None:
-        """Store what it says of itself from now on, and open its journal by that.
+        """Store a new record about the store, and open the journal that it names.
 
         Raises:
-            lmdb.Error: It could not be stored; what is stored is not known until it is opened again.
+            lmdb.Error: It could not be stored. Which record is stored is unknown until the store is opened again.
         """
         self._writable = True
         self.reopen()
@@ -192,17 +192,17 @@ class Environment:
             txn.put(ABOUT, about.to_bytes(), db=self.tables["meta"])
 
     def renew(self) -> None:
-        """Open it again, with the journal that it says it has."""
+        """Open the store again, with the journal that its record names."""
         self.reopen()
         self.journal.forget()
         self.journal = Journal(self.root, None, self.kind.codec, self.tabled)
         self._open_journal()
 
     def allow_writing(self) -> None:
-        """Have what was opened for reading be written too.
+        """Reopen for writing what was opened for reading.
 
         Raises:
-            StorageError: It cannot be.
+            StorageError: It cannot be opened for writing.
         """
         if self.about.journal_bytes:
             try:
@@ -213,7 +213,7 @@ class Environment:
         self.readonly = False
 
     def tabled(self) -> Tabled:
-        """Return what the tables say of what they have."""
+        """Return the tables' own record of what they contain."""
         return self.read(self._tabled)
 
     def _tabled(self, txn: lmdb.Transaction[bytes]) -> Tabled:
@@ -223,7 +223,7 @@ class Environment:
         return Tabled(size, root) if noted is None else Tabled(size, root, int.from_bytes(noted[:8], "big"), noted[8:])
 
     def close(self) -> None:
-        """Close it. A read that is under way ends first."""
+        """Close it, after reads in progress have ended."""
         try:
             self._doors.alone(self._close)
         finally:
@@ -238,13 +238,13 @@ class Environment:
                 self._hold.close()
 
     def is_ours(self) -> bool:
-        """Tell whether this process opened it, not one that forked this one."""
+        """Return whether this process opened it, rather than a parent that forked this process."""
         return self.pid == os.getpid()
 
     # -- transactions ----------------------------------------------------------------------
 
     def read(self, work: Callable[[lmdb.Transaction[bytes]], T]) -> T:
-        """Return what the work reads in one short read transaction. It may call nobody else.
+        """Return what the work reads in one short read transaction. The work may run only our own code.
 
         Raises:
             ClosedError: The store was closed.
@@ -270,7 +270,7 @@ class Environment:
         with self._raw().begin() as txn: return work(txn)  # noqa: E701  # fmt: skip  # as `run_locked`
 
     def _open_again(self) -> None:
-        """Open LMDB's part for reading, after a commit and the reopening after it failed."""
+        """Open LMDB's part for reading, after both a commit and the reopening failed."""
         try:
             self._doors.alone(self._open_if_broken)
         except (lmdb.Error, OSError) as error:
@@ -281,7 +281,7 @@ class Environment:
             self._reopen()
 
     def begin_read(self) -> lmdb.Transaction[bytes]:
-        """Begin a read transaction that the caller ends; only for the writer, which has the turn and the gate.
+        """Begin a read transaction that the caller ends; only for the writer, which holds the write lock and the gate.
 
         Raises:
             ClosedError: The store was closed.
@@ -301,7 +301,7 @@ class Environment:
             raise storage_error(self.root, error) from error
 
     def begin_write(self) -> lmdb.Transaction[bytes]:
-        """Begin a write transaction; only for the writer, which holds the turn and the gate."""
+        """Begin a write transaction; only for the writer, which holds the write lock and the gate."""
         if not self._can_write:
             self._writable = True
             self.reopen()
@@ -312,7 +312,7 @@ class Environment:
             return self._raw().begin(write=True)
 
     def _adopt_map(self) -> None:
-        """Take the larger map of another process; nobody in this one may be reading then."""
+        """Adopt the larger map of another process; no thread of this process may read meanwhile."""
         adopt = partial(self._raw().set_mapsize, 0)
         if self.thread == threading.get_ident():
             self._doors.alone(adopt)
@@ -320,7 +320,7 @@ class Environment:
             run_locked(self.write_gate, self._doors.alone, adopt)  # the writer reads without a door
 
     def reopen(self) -> None:
-        """Close and open LMDB's part again, after a commit that failed; the locks stay."""
+        """Close and open LMDB's part again, after a failed commit. The locks stay."""
         self._doors.alone(self._reopen)
 
     def _reopen(self) -> None:
@@ -342,18 +342,18 @@ class Environment:
             self._lmdb = None
 
     def last_transaction(self) -> int:
-        """Return the number of the last commit, of any process, that a read now sees.
+        """Return the number of the last commit, of any process, that a read sees now.
 
-        Not LMDB's `info()`: that knows of a commit before readers see it.
+        LMDB's `info()` reports a commit before readers see it, so it is not used.
         """
         return self.read(lambda txn: txn.id())
 
     def newest_transaction(self) -> int:
-        """Return the number of the last commit in the file, told to others or not."""
+        """Return the number of the last commit in the file, whether or not it was published to readers."""
         return int(self._raw().info()["last_txnid"])
 
     def check_readers(self) -> int:
-        """Free the slots of dead readers, which would keep old pages alive; return how many."""
+        """Free the reader slots of dead processes, which would keep old pages alive; return how many."""
         return self._raw().reader_check()
 
     def _raw(self) -> lmdb.Environment:
@@ -364,10 +364,10 @@ class Environment:
     # -- fork ------------------------------------------------------------------------------
 
     def before_fork(self) -> None:
-        """Stop: no transaction may be open while the child closes what it inherits. It can be called again.
+        """Stop: no transaction may be open while the child closes what it inherits. May be called again.
 
         The child's close frees the reader slots of its parent, and would leave a reader of
-        the parent without protection. From within a transaction of this thread it cannot be stopped.
+        the parent without protection. It cannot stop from within a transaction of this thread.
         """
         if self._is_still or self._forks or self.thread == threading.get_ident() or self._doors.is_mine():
             return
@@ -376,7 +376,7 @@ class Environment:
             self._is_still = self._doors.close(_FORK_WAIT_S)
 
     def after_fork_in_parent(self) -> None:
-        """Go on, also after an exception in between. It can be called again."""
+        """Continue, also after an exception in between. May be called again."""
         if self._forks:
             self._doors.open()
             while self.write_gate._is_owned():  # noqa: SLF001 - as `threading.Condition` does
@@ -384,7 +384,7 @@ class Environment:
             self._forks = self._is_still = False
 
     def after_fork_in_child(self) -> None:
-        """Close what was inherited; the parent's locks stay its own. It can be called again."""
+        """Close what was inherited; the parent keeps its locks. May be called again."""
         if self._is_still and self._lmdb is not None:
             self._lmdb.close()
         self._lmdb = None

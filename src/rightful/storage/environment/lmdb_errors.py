@@ -1,4 +1,4 @@
-"""What LMDB's errors mean for the caller's data, as errors of ours."""
+"""Translate LMDB's errors into ours, by what they mean for the caller's data."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 _NO_PLACE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP})
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-"""What the system says to a lock where there are none, as on some network file systems."""
+"""Errors of a lock call where locks are not supported, as on some network file systems."""
 _NOT_OURS = (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError, lmdb.PageNotFoundError)
 _ROOM_BYTES = 1 << 20
 
 
 def storage_error(folder: Path, error: lmdb.Error | OSError) -> StorageError:
-    """Return what to raise for a failure after which nothing of this call is stored."""
+    """Return the error to raise for a failure after which nothing of this call is stored."""
     path, code = str(folder), _code(error)
     if isinstance(error, (lmdb.MapFullError, lmdb.TxnFullError)) or code in _FULL:
         return StoreFullError(path, str(error))
@@ -49,7 +49,7 @@ def _wrong_place(path: str, error: OSError) -> StorageError:
 
 
 def opening_error(folder: Path, error: lmdb.Error | OSError, *, readonly: bool) -> StorageError:
-    """Return what to raise for a store that could not be opened."""
+    """Return the error to raise for a store that could not be opened."""
     if isinstance(error, lmdb.Error) and "already open" in str(error):
         return ForkedError(str(folder))
     if readonly and isinstance(storage_error(folder, error), ReadOnlyStoreError):
@@ -61,13 +61,13 @@ def opening_error(folder: Path, error: lmdb.Error | OSError, *, readonly: bool) 
 
 
 def _code(error: lmdb.Error | OSError) -> int:
-    code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)  # py-lmdb's own errors have none
+    code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)  # py-lmdb's own errors have no code
     return code or 0
 
 
 def _is_full(folder: Path) -> bool:
-    """Tell whether a short write is what LMDB reports as EIO: it does not say ENOSPC."""
-    import resource  # what most runs never need
+    """Return whether a short write, which LMDB reports as EIO instead of ENOSPC, means a full disk or a size limit."""
+    import resource  # most runs never need it
 
     system = os.statvfs(folder)
     if system.f_bavail * system.f_frsize < _ROOM_BYTES:

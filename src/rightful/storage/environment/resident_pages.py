@@ -1,9 +1,9 @@
-"""The pages of a store's map that count as this process's memory, though the system can take them back at any time.
+"""Release the resident pages of a store's map, which count as this process's memory although they are only cache.
 
-LMDB reads through one map of the whole file, so that who writes much has nearly all of it resident in the
-end: 1 GB of transcripts made a process of 1 GB, of which 42 MB were its own. Where that is counted against
-it (a container's statistics, a watchdog, a person who looks), it is better taken out of the process now
-and then. Nothing is lost by it: what is read again comes from the system's cache.
+LMDB reads through one map of the whole file, so a process that writes much has nearly all of it resident in the
+end: 1 GB of transcripts made a process of 1 GB, of which 42 MB were its own. Container statistics, watchdogs and
+people count those pages as memory of the process, so they are released now and
+then. No data is lost: a later read gets them from the system's cache.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 from rightful import limits
 
 _MAPS, _STATM = "/proc/self/maps", "/proc/self/statm"
-_DONT_NEED = 4  # MADV_DONTNEED; of a shared map it only takes pages out of the process
+_DONT_NEED = 4  # MADV_DONTNEED; a shared map only loses the process's pages
 
 
 def give_back(file: Path) -> None:
-    """Take the pages of a file's shared maps out of this process, if it has `limits.RESIDENT_BYTES` of files in it.
+    """Release the pages of a file's shared maps, if this process has `limits.RESIDENT_BYTES` of files resident.
 
-    Where the system has no such call, and where it refuses, nothing is done: it is a courtesy.
+    Does nothing where the system has no such call or refuses it, since this is only an optimisation.
     """
     if sys.platform != "linux" or _resident() < limits.RESIDENT_BYTES:
         return
@@ -35,7 +35,7 @@ def give_back(file: Path) -> None:
 
 
 def _resident() -> int:
-    """Return how much of files this process has resident; bytes."""
+    """Return how many bytes of files this process has resident."""
     try:
         pages = int(Path(_STATM).read_bytes().split()[2])
     except (OSError, ValueError, IndexError):
@@ -44,7 +44,7 @@ def _resident() -> int:
 
 
 def _maps(name: bytes) -> list[tuple[int, int]]:
-    """Return where a file is mapped and shared; addresses."""
+    """Return the address ranges at which a file is mapped shared."""
     found = []
     for line in Path(_MAPS).read_bytes().splitlines():
         fields = line.split(b" ", 5)

@@ -1,9 +1,9 @@
-"""The files of an LMDB store: made by us, and looked at before LMDB sees them.
+"""The files of an LMDB store: created by us, and checked before LMDB opens them.
 
-LMDB opens a missing or empty file as a new, empty store, dies by SIGBUS on one that is cut
-short or on a full disk while it makes its lock file, and makes both readable for all. So
-the files are made here. Nothing here may run while this process has the store open: a plain
-close of one of them gives up LMDB's own locks (trust.md 3).
+LMDB opens a missing or empty file as a new, empty store. It dies by SIGBUS on a truncated file,
+or on a full disk while it makes its lock file. It makes both files readable for everyone. So
+the files are created here. Nothing here may run while this process has the store open: closing
+one of these files drops LMDB's own locks (trust.md 3).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STORE = "store"
 HALF_MADE = "store.new"
 
 NEVER_WRITTEN = frozenset({errno.EINVAL, errno.EROFS})
-"""What a file system says to a sync that is never written, where nothing need be synced."""
+"""Errors of a sync on a file system that is never written, where nothing needs a sync."""
 
 _MAGIC = 0xBEEFC0DE
 _VERSION = 1  # of LMDB 0.9, which `lib_version=0` pins
@@ -37,14 +37,14 @@ _LOCK_HEADER = 128
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder that is its owner's alone, and make its entry durable."""
+    """Make a folder that only its owner can use, and make its entry durable."""
     path.mkdir(mode=PRIVATE_FOLDER)
     path.chmod(PRIVATE_FOLDER)
     sync_folder(path.parent)
 
 
 def make_folders(path: Path) -> None:
-    """Make a folder and the ones above it that are missing, each as `make_folder` does, unless another process did."""
+    """Make a folder and its missing parents, as `make_folder` does, unless another process made them."""
     if not path.parent.exists():
         make_folders(path.parent)
     with contextlib.suppress(FileExistsError):
@@ -61,19 +61,19 @@ def sync_folder(path: Path) -> None:
 
 
 def make_data_file(store: Path) -> None:
-    """Make the empty file that LMDB starts a new store in."""
+    """Make the empty file in which LMDB creates a new store."""
     os.close(open_private(store / DATA))
 
 
 def make_journal_file(store: Path, begins_with: bytes) -> None:
-    """Make a journal at its full size, so that no disk that fills up later fails a small commit.
+    """Make a journal at its full size, so that a disk that fills up later cannot fail a small commit.
 
     Args:
         store: The folder.
         begins_with: Its first bytes; the others are zeros.
 
     Raises:
-        OSError: There is no room for it.
+        OSError: The disk is full.
     """
     fd = open_private(store / JOURNAL)
     try:
@@ -91,7 +91,7 @@ def open_journal(root: Path, store: Path, size: int, *, readonly: bool) -> int:
     """Open a store's journal and return its file descriptor.
 
     Raises:
-        ForeignStoreError: It is missing or cut short, and with it rows that were acknowledged.
+        ForeignStoreError: It is missing or truncated, and acknowledged rows with it.
         OSError: It cannot be opened.
     """
     flags = (os.O_RDONLY if readonly else os.O_RDWR) | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -116,19 +116,19 @@ def open_journal(root: Path, store: Path, size: int, *, readonly: bool) -> int:
 
 
 def sync(fd: int) -> None:
-    """Make durable what was written to an open file, whoever wrote it.
+    """Make durable what any process wrote to an open file.
 
     Raises:
-        OSError: The system failed, and what is durable is not known; or it is of `NEVER_WRITTEN`.
+        OSError: The system failed, and what is durable is unknown; or its number is in `NEVER_WRITTEN`.
     """
     getattr(os, "fdatasync", os.fsync)(fd)
 
 
 def sync_data(store: Path) -> None:
-    """Make durable what LMDB shows. It keeps no locks on this file, so it may be opened and closed.
+    """Sync the data file. LMDB keeps no locks on it, so it may be opened and closed.
 
     Raises:
-        OSError: The system failed; what is durable is not known.
+        OSError: The system failed; what is durable is unknown.
     """
     fd = os.open(store / DATA, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -141,12 +141,12 @@ def sync_data(store: Path) -> None:
 
 
 def make_lock_file(store: Path) -> None:
-    """Make room on disk for the table of readers, where the platform can.
+    """Reserve disk space for the reader table, where the platform can.
 
-    LMDB writes to it through the map, so a full disk would kill the process by SIGBUS.
+    LMDB writes to it through the map, so a full disk would kill the process with SIGBUS.
 
     Raises:
-        OSError: There is no room for it.
+        OSError: The disk is full.
     """
     fd = open_private(store / LOCK)
     try:
@@ -157,23 +157,23 @@ def make_lock_file(store: Path) -> None:
 
 
 def lock_file_bytes() -> int:
-    """Return the size of a whole lock.mdb; bytes, up to a page."""
+    """Return the size of a complete lock.mdb; bytes, up to a page."""
     page = os.sysconf("SC_PAGESIZE")
     return -(-(_READER_BYTES * limits.MAX_READERS + _LOCK_HEADER) // page) * page
 
 
 def lock_file_is_whole(store: Path) -> bool:
-    """Tell whether lock.mdb is there at its full size."""
+    """Return whether lock.mdb exists at its full size."""
     with contextlib.suppress(OSError):
         return (store / LOCK).stat().st_size >= lock_file_bytes()
     return False
 
 
 def inspect(root: Path, store: Path) -> None:
-    """Refuse a data.mdb that is missing, empty, cut short or of another program.
+    """Refuse a data.mdb that is missing, empty, truncated or written by another program.
 
     Raises:
-        ForeignStoreError: It is; the error says which. It was only read.
+        ForeignStoreError: It is one of these, which the error names. The file was only read.
     """
     path = store / DATA
     try:

@@ -1,8 +1,8 @@
 """LMDB as the store of a ledger and, by name, of any application of the eventsourcing library.
 
 `PERSISTENCE_MODULE=rightful.storage.eventsourcing.lmdb_factory` and `LMDB_PATH=FOLDER` serve a `DCBApplication`
-and the views of its projections: events stand in the folder, views in its folder `views`.
-The library looks for exactly one factory in this module, for either.
+and the views of its projections: events are stored in the folder, views in its subfolder `views`.
+The library requires exactly one factory in this module, so this one serves both.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ LMDB_PATH = "LMDB_PATH"
 class LMDBFactory(
     _dcb.DCBInfrastructureFactory[LMDBTrackingRecorder], _library.InfrastructureFactory[LMDBTrackingRecorder]
 ):
-    """Makes recorders from environment variables, for applications and for projections."""
+    """Creates recorders from environment variables, for applications and for projections."""
 
     def dcb_recorder(self) -> LMDBRecorder:
-        """Return a recorder on the folder's events, made if there are none.
+        """Return a recorder on the folder's events; create the store if it does not exist.
 
         Raises:
             InfrastructureFactoryError: `LMDB_PATH` is not set.
-            StorageError: The store cannot be made or opened.
+            StorageError: The store cannot be created or opened.
         """
         recorder = LMDBRecorder(self._folder(), kind="plain", create=True)
         self._made().append(recorder)
@@ -42,11 +42,11 @@ class LMDBFactory(
     def tracking_recorder(
         self, tracking_recorder_class: type[LMDBTrackingRecorder] | None = None
     ) -> LMDBTrackingRecorder:
-        """Return a view on the folder's views, named by its projection.
+        """Return a recorder for the view of a projection, stored under the projection's name.
 
         Raises:
             InfrastructureFactoryError: `LMDB_PATH` is not set.
-            StorageError: The store cannot be made or opened.
+            StorageError: The store cannot be created or opened.
         """
         kind = tracking_recorder_class
         if kind is None:
@@ -57,19 +57,19 @@ class LMDBFactory(
         return recorder
 
     def aggregate_recorder(self, purpose: str = "events") -> NoReturn:
-        """Refuse: this is no store of aggregates."""
+        """Not supported: this store does not hold aggregates."""
         self._refuse(f"aggregates ({purpose})")
 
     def application_recorder(self) -> NoReturn:
-        """Refuse: this is no store of an aggregate application."""
+        """Not supported: this store does not hold an aggregate application."""
         self._refuse("aggregate applications")
 
     def process_recorder(self) -> NoReturn:
-        """Refuse: this is no store of an aggregate application."""
+        """Not supported: this store does not hold an aggregate application."""
         self._refuse("process applications")
 
     def close(self) -> None:
-        """Close what this factory made."""
+        """Close every recorder that this factory created."""
         made = self._made()
         while made:
             made.pop().close()

@@ -1,4 +1,4 @@
-"""Events as they come: what stands there, then what is added, by whatever process."""
+"""Read stored events, then the events that any process adds."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Response(DCBReadResponse):
-    """The answer to a read: pages, each in its own short transaction.
+    """The response to a read: pages, each read in its own short transaction.
 
-    All pages stop at the head that the first one saw, so together they are one consistent
-    answer. No transaction is open while the caller looks at an event.
+    All pages stop at the last position that the first one saw, so together they are one consistent
+    answer. No transaction is open while the caller handles an event.
     """
 
     def __init__(self, recorder: LMDBRecorder, query: DCBQuery | None, after: int, limit: int | None) -> None:
@@ -48,7 +48,7 @@ class Response(DCBReadResponse):
         return DCBSequencedEvent(event=event, position=position)
 
     def _fetch(self) -> bool:
-        """Read one more page; tell whether there was one to read."""
+        """Read one more page; return whether there was one."""
         wanted = limits.PAGE_ROWS if self._left is None else min(limits.PAGE_ROWS, self._left)
         if self._after >= self._until or wanted < 1:
             return False
@@ -63,7 +63,7 @@ class Response(DCBReadResponse):
 
 
 class Subscription(DCBSubscription["LMDBRecorder"]):
-    """Events from a position on, without end; `stop` ends it, from any thread."""
+    """Endless iteration over the events from a position on; `stop` ends it, from any thread."""
 
     def __init__(self, recorder: LMDBRecorder, query: DCBQuery | None, after: int | None) -> None:
         super().__init__(recorder, query, after)
@@ -71,7 +71,7 @@ class Subscription(DCBSubscription["LMDBRecorder"]):
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """End the iteration, also of a thread that waits in it."""
+        """End the iteration, also in a thread that waits in it."""
         super().stop()
         self._stopping.set()
         self._recorder.wake()
@@ -87,7 +87,7 @@ class Subscription(DCBSubscription["LMDBRecorder"]):
     def _read_on(self) -> None:
         page = read_page(self._recorder.tables(), self._query, self._last_position, None, limits.PAGE_ROWS)
         if page.events:
-            self._recorder.settle()  # if that fails, who goes on sees these first
+            self._recorder.settle()  # if that fails, the next call returns these first
         self._last_position = max(self._last_position, page.through)
         self._buffer.extend(page.events)
         if not page.events and page.through >= page.head:

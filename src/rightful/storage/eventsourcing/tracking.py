@@ -1,4 +1,4 @@
-"""Views that are kept in LMDB: their state and how far they have read, in one transaction."""
+"""Views stored in LMDB: their state and their read position, in one transaction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rightful.storage.transaction import Transaction
 from rightful.storage.writer import Request
 
 VIEWS: Final = Kind("views", MappingProxyType({"tracking": False, "state": False}))
-"""A store of views; it can be deleted and built again."""
+"""A store of views; it can be deleted and rebuilt."""
 
 _ID: Final = struct.Struct(">Q")
 _KEY_BYTES: Final = 511
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class ViewState:
-    """The state of one view inside a transaction: bytes under bytes. It ends with it."""
+    """The state of one view inside a transaction: keys and values are bytes. Valid only during the transaction."""
 
     __slots__ = ("_prefix", "_table", "_txn", "touched")
 
@@ -49,21 +49,21 @@ class ViewState:
         self.touched = False
 
     def get(self, key: bytes) -> bytes | None:
-        """Return what stands under the key; None when nothing does."""
+        """Return the value of the key, or None."""
         return self._txn.get(self._key(key), db=self._table)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Put a value under the key, in place of what stands there."""
+        """Store the value of the key, replacing any existing one."""
         self.touched = True
         self._txn.put(self._key(key), value, db=self._table)
 
     def delete(self, key: bytes) -> bool:
-        """Remove what stands under the key; tell whether anything did."""
+        """Delete the key; return whether it existed."""
         self.touched = True
         return self._txn.delete(self._key(key), db=self._table)
 
     def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield keys that begin so, ascending, and their values."""
+        """Yield the keys that begin with the prefix, ascending, and their values."""
         start = self._prefix + prefix
         with self._txn.cursor(db=self._table) as cursor:
             if not cursor.set_range(start):
@@ -82,7 +82,7 @@ class ViewState:
 
 
 class _Session:
-    """What the writer of views does in a transaction."""
+    """The work of the writer of views in a transaction."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -90,12 +90,12 @@ class _Session:
         self._touched = self._touching = False
 
     def begin(self) -> None:
-        """Begin with nothing written."""
+        """Begin with no changes."""
         self._txn = self._transaction.begin()
         self._touched = self._touching = False
 
     def apply(self, request: Request) -> Any:  # noqa: ANN401 - as the work
-        """Move the position on, then change the state."""
+        """Advance the position, then change the state."""
         name, tracking, work = request.work
         self._touching = False
         if tracking is not None:
@@ -119,22 +119,22 @@ class _Session:
         self._txn.put(key, _ID.pack(tracking.notification_id), db=self._env.tables["tracking"])
 
     def spoiled(self) -> bool:
-        """Tell whether the work that just failed had begun to write."""
+        """Return whether the work that just failed had begun to write."""
         return self._touching
 
     def commit(self) -> None:
-        """Commit what was changed, durable on return."""
+        """Commit the changes, durable on return."""
         if self._touched:
-            self._transaction.commit(lambda _: True)  # the turn is ours, so the number of the transaction names ours
+            self._transaction.commit(lambda _: True)  # we have the write lock, so the number identifies our commit
         else:
             self._transaction.abort()
 
     def abandon(self) -> None:
-        """Change nothing."""
+        """Discard the changes."""
         self._transaction.abort()
 
     def settle(self) -> None:
-        """Nothing: a commit is synced before others see it."""
+        """Do nothing: a commit is synced before others see it."""
 
 
 def tracking_key(name: str, application_name: str) -> bytes:
@@ -143,17 +143,17 @@ def tracking_key(name: str, application_name: str) -> bytes:
 
 
 class LMDBTrackingRecorder(TrackingRecorder):
-    """A view in LMDB. A subclass keeps its state with `transact` and reads it with `query`.
+    """A view in LMDB. A subclass changes its state with `transact` and reads it with `query`.
 
     Args:
         path: The folder of the store of views; several views may share it.
-        name: The view's name; it keeps views in one store apart.
+        name: The view's name; it separates the views of one store.
 
     Raises:
-        StorageError: The store cannot be made or opened.
+        StorageError: The store cannot be created or opened.
     """
 
-    _handle: object = None  # until one is made
+    _handle: object = None  # until `__init__` sets one
 
     def __init__(self, path: str | os.PathLike[str], *, name: str = "view") -> None:
         self._handle = object()
@@ -167,27 +167,27 @@ class LMDBTrackingRecorder(TrackingRecorder):
             raise
 
     def transact(self, tracking: Tracking | None, work: Callable[[ViewState], T] | None = None) -> T | None:
-        """Move the position on and change the state, both or neither; durable on return.
+        """Advance the position and change the state, both or neither; durable on return.
 
         Args:
-            tracking: How far the view has read with this change; None leaves it.
+            tracking: The position that the view has read up to with this change; None leaves it unchanged.
             work: Changes the state. It runs on the writer's thread and may be called again.
 
         Raises:
             IntegrityError: The position is not beyond the last one. Nothing was changed.
-            StorageError: The store failed, or others held it. Nothing was changed.
-            OutcomeUnknownError: It may be changed; ask `max_tracking_id`.
+            StorageError: The store failed, or another process held the write lock. Nothing was changed.
+            OutcomeUnknownError: It is unknown whether anything was changed; check `max_tracking_id`.
         """
         result: T | None = self._open().submit((self._name, tracking, work), limits.WAIT_S)
         return result
 
     def query(self, work: Callable[[ViewState], T]) -> T:
-        """Return what `work` reads of the state in one short read transaction."""
+        """Return what `work` reads from the state in one short read transaction."""
         env = self._open().env
         return env.read(lambda txn: work(ViewState(env, txn, self._name)))
 
     def insert_tracking(self, tracking: Tracking) -> None:
-        """Move the position on without changing the state.
+        """Advance the position without changing the state.
 
         Raises:
             IntegrityError: The position is not beyond the last one.
@@ -195,7 +195,7 @@ class LMDBTrackingRecorder(TrackingRecorder):
         self.transact(tracking)
 
     def max_tracking_id(self, application_name: str) -> int | None:
-        """Return how far the view has read an application; None when it has not begun."""
+        """Return the position that the view has read up to in an application; None if it has not begun."""
         env, key = self._open().env, tracking_key(self._name, application_name)
         record = env.read(lambda txn: txn.get(key, db=env.tables["tracking"]))
         return None if record is None else int(_ID.unpack(record)[0])
@@ -207,10 +207,10 @@ class LMDBTrackingRecorder(TrackingRecorder):
         timeout: float = 1.0,
         interrupt: threading.Event | None = None,
     ) -> None:
-        """Wait until the view has read that far; a commit of this process wakes it at once.
+        """Wait until the view has read up to a position; a commit of this process wakes it at once.
 
         Raises:
-            TimeoutError: It has not, in `timeout` seconds.
+            TimeoutError: It did not within `timeout` seconds.
             WaitInterruptedError: `interrupt` was set before.
         """
 
@@ -225,9 +225,9 @@ class LMDBTrackingRecorder(TrackingRecorder):
         raise TimeoutError(msg)
 
     def close(self) -> None:
-        """Give the store back. Closing twice is nothing."""
+        """Release the store; idempotent."""
         self._store = None
-        open_stores.release(self._handle)  # in the child of a fork there is none of its parent's
+        open_stores.release(self._handle)  # the child of a fork has no entry for its parent's handle
 
     def __del__(self) -> None:
         self.close()

@@ -1,1 +1,1 @@
-"""The journal: small commits in one file beside the tables, one sync each."""
+"""The journal: small commits in one file next to the tables, one sync each."""

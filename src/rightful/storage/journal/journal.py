@@ -1,17 +1,17 @@
-"""The journal: what small commits add, in one file beside LMDB's, synced once.
+"""The journal: the rows of small commits, in one file next to LMDB's, with one sync a commit.
 
-LMDB writes ten pages of a small commit and syncs twice. So such a commit is one *record* at the
-end of the journal, and rows go into LMDB's tables many at a time, when the journal is full. What
-stands is then what LMDB has and the journal's rows behind that. The file has one size and is
-written from its beginning again each time that its rows are in the tables, a *round*; nothing is cut off.
+LMDB writes ten pages for a small commit and syncs twice. So such a commit is one *record* at the
+end of the journal, and many rows move into LMDB's tables at once when the journal is full. The store's
+rows are LMDB's rows, then the journal's. The file has a fixed size. Each time its rows are in the tables,
+it is written from its beginning again (a new *round*); it is never truncated.
 
-A round begins with an *anchor*, synced before the first record: which store it belongs to, and behind
-which rows of the tables. A record counts if it continues what stands before it, by its position and by its
-check. What an earlier round left, and what a kill or a power cut left half written, does neither. What
-does not fit but was durable once, which a later record or the mark says, is *damaged*. Only the process
-that has the turn writes, so a record that is there is never changed, and readers need no lock.
+A round begins with an *anchor*, synced before the first record. The anchor names the store and the last row
+of the tables. A record is valid if its position and its check continue the record before it. The rest of an
+earlier round, or of a write that a kill or a power cut interrupted, continues neither. Bytes that are not
+valid but were durable once, as a later record or the mark proves, are *damaged*. Only the process with the
+write lock writes, so an existing record never changes, and readers need no lock.
 
-What a record is made of: `records`. What a store of format 2 has: `unbound`.
+The format of a record: `journal_records`. Format 2 of a store: `journal_format_2`.
 """
 
 from __future__ import annotations
@@ -49,34 +49,34 @@ from rightful.storage.journal.journal_rows import Kept, Tail
 from rightful.storage.tables.row_codec import Codec
 
 _MARK_EVERY: Final = 64
-"""Rows between two durable marks of one process. Each costs the next sync a second page."""
+"""Rows between two durable marks of one process. Each mark adds a second page to the next sync."""
 
 _GONE: Final = "what was written is not in the journal any more"
 
 
 class Journal(Chain):
-    """The journal of one store in this process; as `Chain`, and written and synced."""
+    """The journal of one store in this process: a `Chain` that is also written and synced."""
 
     def __init__(
         self, root: Path, fd: int | None, codec: Codec | None, tabled: Callable[[], Tabled], bond: Bond | None = None
     ) -> None:
         super().__init__(root, fd, codec, tabled, bond)
         self._doubts = count(1)
-        self._doubt, self._cleared = 0, -1  # the newest doubt of a sync, and that which a turn cleared by writing again
-        self._is_syncing = False  # also after an exception that came meanwhile, so that its outcome is not known
-        self._synced = 0  # proves nothing while it is doubtful
+        self._doubt, self._cleared = 0, -1  # the newest doubt about a sync, and the last doubt that a rewrite cleared
+        self._is_syncing = False  # still set after an exception during a sync, whose outcome is then unknown
+        self._synced = 0  # proves nothing while there is a doubt
         self._sync = threading.Lock()
         self._marked = 0, 0  # the round and the position that this process marked last
 
-    # -- writing, in our turn --------------------------------------------------------------
+    # -- writing, with the write lock --------------------------------------------------------
 
     def begin_turn(self) -> Known:
-        """Return as `now`, and have the next sync write what an earlier one may have failed to.
+        """Return as `now`, and make the next sync write what an earlier one may have failed to write.
 
-        The system forgets a page that it could not write, and the next sync succeeds without it.
+        The system discards a page that it could not write, and the next sync succeeds without it.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The file cannot be written.
         """
         return run_locked(self._lock, self._begin_turn)
 
@@ -91,14 +91,14 @@ class Journal(Chain):
     def _write_what_is_doubtful(self, fd: int) -> None:
         if self._tail.last != self._last:
             self._is_known = False
-        doubt = self._doubt  # one that comes while it is written again is not cleared by that
+        doubt = self._doubt  # a doubt that arises during the rewrite is not cleared by it
         at = bisect_right(self._lasts, self.durable)
         if doubt == self._cleared and self._stands(at):
             return
         self._is_known = False
         self._cleared = -1
         self._look()
-        self.durable = min(self.durable, self._last)  # what is gone from the file was durable once only
+        self.durable = min(self.durable, self._last)  # rows that are gone from the file are no longer durable
         at = bisect_right(self._lasts, self.durable)
         start = self._ends[at - 1] if at else self._form.start
         if start < self._end:
@@ -107,11 +107,11 @@ class Journal(Chain):
 
     @property
     def _doubtful(self) -> bool:
-        """Whether a sync may have failed, ours or one before us, and no turn began since."""
+        """Whether a sync, ours or an earlier one, may have failed since the last rewrite."""
         return self._doubt != self._cleared
 
     def closing(self) -> tuple[int, bytes] | None:
-        """Return the round and the check of its last record, which the tables note when they take its rows.
+        """Return the round and the check of its last record, which the tables note when they store its rows.
 
         Returns:
             None if there is nothing to note: no record was written in this round, or the store is of format 2.
@@ -119,12 +119,12 @@ class Journal(Chain):
         return (self._form.round, self._check) if isinstance(self._form, Seal) and self._lasts else None
 
     def emptied(self, tabled: Tabled) -> None:
-        """Begin a round: LMDB has all rows, on the disk.
+        """Begin a round after all rows are in LMDB, durably.
 
-        Its anchor is not synced here: if it is lost, the round before ends with what the tables noted.
+        Its anchor is not synced here. If it is lost, the previous round ends with the record that the tables noted.
 
         Args:
-            tabled: What the tables have.
+            tabled: The record of what the tables contain.
         """
         run_locked(self._lock, self._emptied, tabled)
 
@@ -138,7 +138,7 @@ class Journal(Chain):
                 _write(self._fd, anchor.data, anchor_at(anchor.round))
 
     def look_again(self, head: int) -> None:
-        """Read it from its beginning when it is next looked at: LMDB has all its rows, and it does not say so."""
+        """Reread the journal at the next look. LMDB has all its rows, but the journal does not show it."""
         run_locked(self._lock, self._look_again, head)
 
     def _look_again(self, head: int) -> None:
@@ -147,15 +147,15 @@ class Journal(Chain):
             self._restart(Tabled(head, b""), b"", self._form, b"")
 
     def cut(self, tail: Tail) -> None:
-        """Take away what was added to a tail and not written."""
+        """Remove the rows that were added to a tail and not written."""
         run_locked(self._lock, self._cut, tail)
 
     def _cut(self, tail: Tail) -> None:
-        if tail is self._tail and (self._is_known or self._fd is None):  # else it is read again, and this one let go
+        if tail is self._tail and (self._is_known or self._fd is None):  # else this tail is dropped
             tail.cut(self._last)
 
     def has_room(self, rows: Sequence[Kept]) -> bool:
-        """Tell whether rows are few and short enough for a record, and there is room for it."""
+        """Return whether rows are few and short enough for a record, and the journal has room for it."""
         size = 0
         for row in rows:
             size += len(row.value or b"") + len(row.payload or b"")
@@ -165,18 +165,18 @@ class Journal(Chain):
         return ends <= self._size and self._last - self._tail.start + len(rows) <= limits.JOURNAL_ROWS
 
     def write(self, rows: Sequence[Kept], tree: bytes, after: int | None = None) -> tuple[int, bytes]:
-        """Write the rows that were added to the tail as one record, not yet synced.
+        """Write the rows that were added to the tail as one record, without a sync.
 
         Args:
             rows: The rows.
-            tree: The tree with them.
-            after: The position that they were added behind, when the turn began.
+            tree: The tree that includes them.
+            after: The last position before they were added, read by `begin_turn`.
 
         Returns:
             As `answered`.
 
         Raises:
-            StorageError: The system failed; nothing was written that counts.
+            StorageError: The system failed. No valid record was written.
         """
         try:
             if not self._lasts:
@@ -190,7 +190,7 @@ class Journal(Chain):
         form = self._form
         assert self._fd is not None
         assert isinstance(form, Seal)
-        if self._tail.last == self._last:  # it was read again meanwhile, and so without the rows that were added
+        if self._tail.last == self._last:  # it was read again meanwhile, so the added rows are missing
             self._tail.rows += rows
         record, body = form.pack(rows, tree, self._last + 1, self.durable, self._check)
         is_moved, last = after is not None and self._last != after, record.last
@@ -208,11 +208,11 @@ class Journal(Chain):
         return last, record.check
 
     def _look_if_unknown(self) -> None:
-        if not self._is_known:  # an exception in another thread has had it read again
+        if not self._is_known:  # after an exception in another thread it must be read again
             self._look()
 
     def _begin_round(self) -> None:
-        """Write the anchor, and sync it: only then may what the round before left be written over."""
+        """Write the anchor, and sync it before the previous round is overwritten."""
         run_locked(self._lock, self._write_anchor)
         run_locked(self._sync, self._sync_anchor)
 
@@ -243,29 +243,29 @@ class Journal(Chain):
         if self._doubtful:
             raise OSError(errno.EIO, "what was written before could not be synced")
 
-    # -- the disk --------------------------------------------------------------------------
+    # -- durability --------------------------------------------------------------------------
 
     def answered(self) -> tuple[int, bytes]:
-        """Return the last position, and the check of its record, for `settle`."""
+        """Return the last position and the check of its record, for `settle`."""
         return run_locked(self._lock, self._answered)
 
     def _answered(self) -> tuple[int, bytes]:
         return self._last, self._check
 
     def settle(self, answered: tuple[int, bytes] | None = None) -> None:
-        """Make durable what was answered, or all that is known of it.
+        """Sync what callers were answered, or everything that was read.
 
-        One sync at a time: the system tells of a failure once. What was synced before a turn of this
-        process began, or since a sync failed, is not known to be durable: what the system has forgotten
-        by then is written in a turn only.
+        One sync runs at a time, because the system reports a failure only once. An earlier sync proves nothing after
+        this process acquired the write lock again, or after a sync failed. Only the owner of the write lock rewrites
+        the pages that the system discarded until then.
 
         Args:
-            answered: What must be durable, since the callers are told that it is: then no earlier sync may have
-                failed, and it must still be there.
+            answered: The record that must be durable because callers rely on it. No earlier sync may have
+                failed, and the record must still be in the file.
 
         Raises:
-            OSError: The system failed, now or before; whether all is durable is not known.
-            ClosedError: It was closed.
+            OSError: The system failed, now or earlier. Whether everything is durable is unknown.
+            ClosedError: The journal was closed.
         """
         run_locked(self._sync, self._settle, answered)
 
@@ -301,17 +301,17 @@ class Journal(Chain):
             self.durable = max(self.durable, last)
 
     def _to_sync(self, answered: tuple[int, bytes] | None) -> tuple[int, int, bytes, Form, bool]:
-        """Return what is known of it now, and whether a sync is in doubt; no turn writes it again meanwhile.
+        """Return the current end of the journal, and whether a sync is in doubt. It is not rewritten meanwhile.
 
         Raises:
-            OSError: What was answered is not there any more.
+            OSError: The answered record is no longer in the file.
         """
         if answered is not None and not self._has(*answered):
             raise OSError(errno.EIO, _GONE)
         return self._last, self._end, self._check, self._form, self._doubtful
 
     def _has(self, position: int, check: bytes) -> bool:
-        """Return whether the record that ends with a position is still the one with that check."""
+        """Return whether the record that ends at a position still has that check."""
         if position <= self._base.size or (self._is_known and (position, check) == (self._last, self._check)):
             return True
         self._look_if_unknown()
@@ -319,9 +319,9 @@ class Journal(Chain):
         return at < len(self._lasts) and (self._lasts[at], self._checks[at]) == (position, check)
 
     def _leave_mark(self, form: Form, position: int, end: int, check: bytes, *, every: int) -> None:
-        """Tell later processes what is durable, unless this one did not long ago, or another did since.
+        """Mark what is durable for later processes, unless this process did so recently or another one did since.
 
-        It is not synced: it says nothing that is not so, and without it only less is known.
+        The mark is not synced: it is always true, and losing it only loses information.
         """
         if self._bond is None or self._fd is None or not isinstance(form, Seal):
             return
@@ -330,16 +330,16 @@ class Journal(Chain):
             return
         found = self._bond.mark_in(self._read(0, MARK_BYTES))
         if found is None or (found.round, found.position) < now:
-            with contextlib.suppress(OSError):  # such as of a file that is only read
+            with contextlib.suppress(OSError):  # such as on a file opened for reading only
                 _write(self._fd, self._bond.mark(Mark(form.round, position, end, check)), 0)
         self._marked = now
 
     def doubt(self) -> None:
-        """Take nothing for granted that is known of it, from the next turn on: a sync or a commit failed."""
+        """Treat nothing known about the file as certain, from the next `begin_turn` on: a sync or a commit failed."""
         self._doubt, self._synced, self._is_syncing = next(self._doubts), 0, False
 
     def go_on_with(self, fd: int) -> None:
-        """Use another descriptor of the same file, which may be written too; what is known of it stays."""
+        """Use another descriptor of the same file, which may be writable; what was read stays valid."""
         run_locked(self._sync, run_locked, self._lock, self._go_on_with, fd)
 
     def _go_on_with(self, fd: int) -> None:
@@ -348,7 +348,7 @@ class Journal(Chain):
             os.close(before)
 
     def close(self) -> None:
-        """Close the file, when nobody reads or syncs it."""
+        """Close the file, once no thread reads or syncs it."""
         run_locked(self._sync, run_locked, self._lock, self._close)
 
     def _close(self) -> None:
@@ -358,7 +358,7 @@ class Journal(Chain):
         self.forget()
 
     def forget(self) -> None:
-        """Close the file in the child of a fork, where nobody gives back a lock."""
+        """Close the file in the child of a fork, whose locks are never released."""
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)

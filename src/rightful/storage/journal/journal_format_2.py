@@ -1,17 +1,17 @@
-"""The records of a store of format 2, which are bound to no store and to no round: read, and never written.
+"""The records of a store of format 2, which are not bound to a store or a round. They are read, and never written.
 
 | bytes | of a record, big-endian |
 |---|---|
 | 4 | `RfJ1` |
 | 4 | size of the body |
 | 8 | position of the first row |
-| 8 | the position through which all was durable when it was written |
-| 4 | how many rows |
+| 8 | the position through which everything was durable when it was written |
+| 4 | number of rows |
 | 4 | size of the tree |
 | 32 | SHA-256 of the check of the record before (none: nothing), the 32 bytes above, and the body |
-| … | body, as in `records` |
+| … | body, as in `journal_records` |
 
-The first record stands at the beginning of the file. Behind a record stand 64 zero bytes, or the next one.
+The first record is at the beginning of the file. A record is followed by 64 zero bytes, or by the next one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HEAD_BYTES: Final = _HEAD.size + CHECK_BYTES
 
 
 class Unbound:
-    """The form of these records; as `records.Form`."""
+    """The format of these records; implements `journal_records.Form`."""
 
     start: int = 0
     head_bytes: int = HEAD_BYTES
@@ -56,12 +56,12 @@ class Unbound:
     def later(self, rest: bytes, last: int, befores: Sequence[bytes], _: Mark | None) -> Link | None:
         """As `Form.later`.
 
-        That it was durable, it says itself, or a record that continues it. Each is told by its check, which is over
-        the check of the record before it: the one that stands in the damaged record or, where more is damaged, in
-        another one between.
+        The record itself, or one that continues it, proves that it was durable. Each is recognised by its check, which
+        covers the check of the record before it. That is the check in the damaged record or, if more is damaged, in
+        another record in between.
         """
-        checks: dict[int, bytes] = {}  # by where a record ends
-        chains: dict[int, Link] = {}  # and the first one of those that continue each other up to there
+        checks: dict[int, bytes] = {}  # by the end of the record
+        chains: dict[int, Link] = {}  # by the end of each run of consecutive records: the first of them
         at = rest.find(MAGIC, HEAD_BYTES)
         while at >= 0:
             record = self.record_of(rest[at : at + HEAD_BYTES])

@@ -1,7 +1,7 @@
-"""What stands in a journal's file, as far as this process has read it.
+"""The records in a journal's file, as far as this process has read it.
 
-Readers need no lock between processes: only the process that has the turn writes, and a record that is there is
-never changed. What is noted here is noted last, and is read again from the beginning after any exception.
+Readers need no lock between processes: only the process with the write lock writes, and an existing record is
+never changed. The state here is marked valid last; after any exception it is read again from the beginning.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ from rightful.storage.journal.journal_rows import Tail
 from rightful.storage.tables.row_codec import Codec
 
 _BLOCK_BYTES: Final = 16_384
-"""What is read at once of what others added; bytes. With several processes it is some records each time."""
+"""Bytes read at once of what other processes added. With several processes that is a few records each time."""
 
 
 Known = tuple[Tail, int, bytes]
-"""The rows behind LMDB's, the position of the last one, and the tree there."""
+"""The rows after LMDB's, the position of the last one, and the tree at that position."""
 
 
 class Chain:
-    """The records of one store's journal, and the rows that they had when last looked at.
+    """The records of one store's journal, and the rows that they had at the last look.
 
     Args:
         root: The store's folder, for errors.
-        fd: The open file; None where the store has none, and all goes into the tables.
-        codec: How a record names its type and tags; None where no rows are kept in it.
-        tabled: Returns what the tables say of what they have, in a read transaction of its own.
-        bond: What binds it to its store; None for a store of format 2, where it is only read.
+        fd: The open file; None if the store has none, and all rows go into the tables.
+        codec: Reads type and tags of a record; None if the store has no rows.
+        tabled: Returns the record of what the tables contain, in a read transaction of its own.
+        bond: Binds the journal to its store; None for a store of format 2, which is only read.
 
     Attributes:
-        durable: The position through which all is known to be on the disk.
+        durable: The position through which everything is known to be on disk.
     """
 
     def __init__(
@@ -76,41 +76,41 @@ class Chain:
         self.durable = 0
         self._size = 0 if fd is None else os.fstat(fd).st_size
         self._mark: Mark | None = None
-        self._mark_of: tuple[bytes, Form] | None = None  # what it was read from
-        self._end_of: tuple[bytes, Form, bytes] | None = None  # a check, and what stands behind its record
-        self._is_known = False  # as while it changes: an exception that comes meanwhile has it read again
+        self._mark_of: tuple[bytes, Form] | None = None  # the bytes and the format that `_mark` was read from
+        self._end_of: tuple[bytes, Form, bytes] | None = None  # a check, its format, and its record's end
+        self._is_known = False  # False during changes, so that an exception in between forces a new read
         self._restart(Tabled(0, b""), b"", Unbound(), b"")
 
     def _restart(self, base: Tabled, begins_with: bytes, form: Form, check: bytes, *, is_begun: bool = True) -> None:
-        self._base = base  # what the tables had
-        self._begins_with = begins_with  # how the round is told from others
+        self._base = base  # what the tables contained
+        self._begins_with = begins_with  # distinguishes the round from others
         self._form = form
-        self._is_begun = is_begun  # whether records of this round may stand there
+        self._is_begun = is_begun  # whether the file may have records of this round
         self._tail = Tail(base.size, self._codec)
         self._last = base.size
         self._end = form.start  # where the last record ends in the file
         self._check = check  # of the last record
         self._tree = b""
-        self._lasts: list[int] = []  # of each record: the position of its last row
-        self._ends: list[int] = []  # and where it ends
-        self._checks: list[bytes] = []  # and its check
-        self._is_old = False  # whether others have begun it again since
-        self._torn: tuple[object, ...] = ()  # where something stands that is not a record, and what is known of it
+        self._lasts: list[int] = []  # position of the last row, by record
+        self._ends: list[int] = []  # end in the file, by record
+        self._checks: list[bytes] = []  # check, by record
+        self._is_old = False  # whether another process has begun a new round since
+        self._torn: tuple[object, ...] = ()  # the place of bytes that are not a valid record, and what was known then
 
     # -- reading ---------------------------------------------------------------------------
 
     @property
     def tail(self) -> Tail:
-        """The rows that it had when last looked at."""
+        """The rows at the last look."""
         return self._tail
 
     def now(self) -> Known:
-        """Return the rows behind LMDB's, the position of the last one, and the tree there.
+        """Return the rows after LMDB's, the position of the last one, and the tree at that position.
 
         Begin LMDB's transaction afterwards: it then has all rows before these. The tree is empty if it was damaged.
 
         Raises:
-            ForeignStoreError: It does not continue what LMDB has.
+            ForeignStoreError: It does not continue LMDB's rows.
             StorageError: It cannot be read.
         """
         try:
@@ -136,10 +136,10 @@ class Chain:
         self._is_known = True
 
     def _is_unchanged(self, fd: int) -> bool:
-        """Return whether the file ends where it did, with all durable before that; False if that needs a closer look.
+        """Return whether the file still ends where it did, with all rows durable; False if that needs a closer look.
 
-        The end names the last record by its check. It is read first: if the anchors are the same afterwards,
-        it was the end of the round that is known.
+        The end names the last record by its check. It is read first: if the anchors are unchanged afterwards,
+        it was the end of the known round.
         """
         known, mark_of = self._end_of, self._mark_of
         if not self._is_known or known is None or mark_of is None or self.durable < self._last:
@@ -152,9 +152,9 @@ class Chain:
         return start.startswith(mark_of[0]) and start.endswith(self._begins_with)
 
     def _stands(self, first: int) -> bool:
-        """Tell whether records, from one on, are still in the file.
+        """Return whether the records, from a number on, are still in the file.
 
-        After a sync that failed the system may have dropped what we read, and others have written there.
+        After a failed sync the system may have dropped what we read, and other processes have overwritten it.
         """
         if first >= len(self._ends):
             return True
@@ -165,7 +165,7 @@ class Chain:
         return [there[end - CHECK_BYTES : end] for end in ends] == self._checks[first:]
 
     def _load(self) -> None:
-        """Read it from its beginning: the rows that LMDB does not have."""
+        """Read the journal from its beginning: the rows that LMDB does not have."""
         self._is_old = True
         while self._is_old:
             if self._bond is None:
@@ -176,10 +176,10 @@ class Chain:
         self.durable = max(self.durable, self._tail.start)
 
     def _begin(self, bond: Bond) -> None:
-        """Find the round that it is in.
+        """Find the current round.
 
         Raises:
-            ForeignStoreError: It is none that these tables can have.
+            ForeignStoreError: No round of the journal fits these tables.
         """
         before: object = None
         while True:
@@ -188,12 +188,12 @@ class Chain:
             why = self._why_not(bond, tabled, start)
             if not why:
                 return
-            if before == (tabled, start):  # else another process emptied it after the tables were looked at
+            if before == (tabled, start):  # else another process emptied it after the tables were read
                 raise ForeignStoreError(str(self._root), why)
             before = tabled, start
 
     def _why_not(self, bond: Bond, tabled: Tabled, start: bytes) -> str:
-        """Begin to read the round that it is in; return why it cannot be one of these tables, or nothing."""
+        """Begin to read the current round; return why it does not fit these tables, or an empty text."""
         if not any(start[:MARK_BYTES]):
             return "its journal begins with zeros, so it is damaged"
         begins_with, expected = start[ANCHORS_AT[0] :], bond.anchor(tabled)
@@ -202,13 +202,13 @@ class Chain:
         if bond.anchor_in(start, expected.round + 1) is not None:
             return bond.why_not(start, tabled)
         if anchor is None and self._first_follows(seal, tabled.size, expected.check):
-            anchor = expected  # its bytes are damaged, and its first record proves it
+            anchor = expected  # the anchor is damaged, and the first record proves it
         if anchor is not None and anchor.before == tabled.check:
             if anchor.position > tabled.size:
                 return f"its journal begins at position {anchor.position + 1}, and its tables end at {tabled.size}"
             if anchor.position == tabled.size and anchor.root != tabled.root:
                 return "its journal is of a copy of this store that went on by itself"
-            is_begun = anchor.check == expected.check  # else its rows, if it had any, were taken back
+            is_begun = anchor.check == expected.check  # else its rows, if it had any, were undone
             self._restart(tabled, begins_with, seal, anchor.check, is_begun=is_begun)
             self._read_mark()
             return ""
@@ -232,33 +232,33 @@ class Chain:
         return following(seal, data, 0, last, check) is not None
 
     def _begin_unbound(self) -> None:
-        """Find what a journal of format 2 begins with."""
+        """Find the beginning of a journal of format 2."""
         before = -1
         while True:
             tabled = self._tabled()
             begins_with = self._read(0, UNBOUND_HEAD_BYTES)
             form, head = Unbound(), tabled.size
             first = form.record_of(begins_with)
-            is_begun = UNBOUND_MAGIC.startswith(begins_with.rstrip(b"\0"))  # or nothing, or half of it
+            is_begun = UNBOUND_MAGIC.startswith(begins_with.rstrip(b"\0"))  # empty, or partly written
             if first is None and not is_begun and UNBOUND_MAGIC not in self._read(0, self._size):
                 raise ForeignStoreError(str(self._root), "its journal is another program's file, or damaged")
             self._restart(tabled, begins_with, form, b"")
             if first is None or first.first <= head + 1:
                 return
             if form.check_of(b"", first, self._read(UNBOUND_HEAD_BYTES, first.body_bytes)) != first.check:
-                return  # it is damaged, or what a kill left
-            if head == before:  # else another process emptied it after the head was read
+                return  # damaged, or left by a kill
+            if head == before:  # else another process emptied it after the tables were read
                 what = f"its journal begins at position {first.first}, and its tables end at {head}"
                 raise ForeignStoreError(str(self._root), what)
             before = head
 
     def _is_begun_again(self) -> bool:
-        """Return whether it begins otherwise than when it was read."""
+        """Return whether its beginning has changed since it was read."""
         at = 0 if self._bond is None else ANCHORS_AT[0]
         return self._read(at, len(self._begins_with)) != self._begins_with
 
     def _read_mark(self) -> None:
-        """Read what was marked durable, before the records: they were there when it was written."""
+        """Read the durable mark before the records, so that the records it names were already written."""
         if self._bond is None:
             return
         data, form = self._read(0, MARK_BYTES), self._form
@@ -270,7 +270,7 @@ class Chain:
             self._mark_of = data, form
 
     def _read_on(self) -> None:
-        """Take what continues what is known."""
+        """Read the records that continue the known ones."""
         if not self._is_begun:
             return
         while True:
@@ -288,16 +288,16 @@ class Chain:
         self._learn()
 
     def _marked_beyond(self) -> Mark | None:
-        """Return the mark, if it says that more than what was read was durable."""
+        """Return the mark, if it says that more was durable than was read."""
         return self._mark if self._mark is not None and self._mark.position > self._last else None
 
     def _is_end(self, head: bytes) -> bool:
-        """Return whether nothing was written behind the last record, by what stands there."""
+        """Return whether nothing was written after the last record, judged by the bytes that follow it."""
         end = self._end_behind(self._check)
         return head[: len(end)] == end and self._marked_beyond() is None
 
     def _end_behind(self, check: bytes) -> bytes:
-        """Return what stands behind the last record, by its check; most looks find the same record last."""
+        """Return the bytes that follow the last record, by its check; most looks find the same record last."""
         known = self._end_of
         if known is not None and known[0] is check and known[1] is self._form:
             return known[2]
@@ -306,10 +306,10 @@ class Chain:
         return end
 
     def _is_untouched(self) -> bool:
-        """Return whether the first record of this round is not written yet, because what was there before still is.
+        """Return whether the first record of this round is not written yet: older bytes are still in its place.
 
-        That is the first record of the round before, or the end with which a new journal begins. The mark of a new
-        journal names that end, and is written again as soon as a record is durable.
+        These are the first record of the previous round, or the end of a new journal. The mark of a new
+        journal names that end, and is rewritten as soon as a record is durable.
         """
         if self._bond is None or self._lasts or self._marked_beyond() is not None:
             return False
@@ -320,7 +320,7 @@ class Chain:
         return anchor is not None and self._first_follows(self._bond.seal(anchor.round), anchor.position, anchor.check)
 
     def _learn(self) -> None:
-        """Note what was marked durable, if that is what was read."""
+        """Adopt the durable mark, if it names a record that was read."""
         mark = self._mark
         if mark is None or mark.position <= self.durable:
             return
@@ -329,7 +329,7 @@ class Chain:
             self.durable = mark.position
 
     def _take_many(self, block: bytes) -> int:
-        """Take the records that are whole in what was read at once; return how much of it they are, in bytes."""
+        """Add the complete records of a block; return their size in bytes."""
         at = 0
         while (found := following(self._form, block, at, self._last, self._check)) is not None:
             self._take(*found)
@@ -337,7 +337,7 @@ class Chain:
         return at
 
     def _take_again(self, head: bytes) -> bool:
-        """Take a record that is longer than what is read at once, or was still being written; tell whether it was."""
+        """Add a record that is longer than a block, or was still being written; return whether it was complete."""
         record = self._form.record_of(head)
         data = b"" if record is None else self._read(self._end, record.size)
         found = following(self._form, data, 0, self._last, self._check)
@@ -346,9 +346,9 @@ class Chain:
         return found is not None
 
     def _pass_damage(self) -> bool:
-        """Pass over what was durable once and is damaged, which a later record or the mark says; tell whether one does.
+        """Skip damaged bytes that were durable once, as a later record or the mark proves; return whether one does.
 
-        Else what stands there is what a kill or a power cut left, and was never acknowledged.
+        Otherwise the bytes were left by a kill or a power cut, and were never acknowledged.
         """
         form, mark = self._form, self._marked_beyond()
         rest = self._read(self._end, self._size - self._end)
@@ -360,7 +360,7 @@ class Chain:
             return False
         is_as_known = not self._is_begun_again() and self._stands(bisect_right(self._lasts, self.durable))
         if not is_as_known or self._tabled() != self._base:
-            self._is_old = True  # what stands here is of another round, or continues what was written since
+            self._is_old = True  # these bytes are of another round, or continue rows written since
             return False
         if found is not None:
             at, last, check = found[0], found[1].first - 1, found[2]
@@ -370,8 +370,8 @@ class Chain:
             if not 0 < at <= len(rest):
                 raise ForeignStoreError(str(self._root), "its journal is damaged: its durable mark names no record")
         if self._read(self._end, at) != rest[:at]:
-            return True  # it was read while it was written, and what is behind it after that: look again
-        if record is not None and check == whole:  # no more than its check is damaged
+            return True  # it was read during a write, and the bytes after it later: read again
+        if record is not None and check == whole:  # only its check is damaged
             self._take(msgspec.structs.replace(record, check=check), body)
             return True
         tree_bytes = 0 if record is None else record.tree_bytes

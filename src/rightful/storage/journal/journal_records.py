@@ -1,21 +1,21 @@
-"""The records of a journal: their form, and which of them can be relied on.
+"""The records of a journal: their format, and which of them are valid.
 
-All integers are big-endian. *Keyed* is SHA-256 over 64 bytes that name the store and the round
-(the store's key, its id, the number of the round, 8 zero bytes), and over what is named.
+All integers are big-endian. *Keyed* is SHA-256 over 64 bytes that identify the store and the round
+(the store's key, its id, the number of the round, 8 zero bytes), and over the named bytes.
 
 | bytes | of a record |
 |---|---|
 | 4 | `RfJ3` |
 | 4 | size of the body |
 | 8 | position of the first row |
-| 8 | the position through which all was durable when it was written |
-| 4 | how many rows |
+| 8 | the position through which everything was durable when it was written |
+| 4 | number of rows |
 | 4 | size of the tree |
 | 32 | the check of the record before; of the first one, that of the round's anchor |
 | 32 | the check: keyed, over the 64 bytes above and the body |
 | … | body: the tree (root, then frontier); then the rows, a MessagePack array of value and payload each |
 
-Behind the last record stands its end: 32 bytes, keyed, over `RfE3` and the record's check.
+The last record is followed by its end: 32 bytes, keyed, over `RfE3` and the record's check.
 
 | at | at the beginning of a journal |
 |---|---|
@@ -23,12 +23,12 @@ Behind the last record stands its end: 32 bytes, keyed, over `RfE3` and the reco
 | 512, 1,024 | the anchors of the odd and of the even rounds |
 | 1,536 | the first record |
 
-A mark is `RfM3`, the round, the position through which all was durable, where the record ends that has it, that
-record's check, and keyed over these. An anchor is `RfA3`, the round, the position before its first row, the store's
-id, the check of the last record of the round before, the root of the tables, and keyed over these.
+A mark is `RfM3`, the round, the position through which everything was durable, the end of the record with that
+position, that record's check, and keyed over these. An anchor is `RfA3`, the round, the position before its first row,
+the store's id, the check of the last record of the previous round, the root of the tables, and keyed over these.
 
-Each of the three is alone in its sector, so that none is torn when another is written. What a store of
-format 2 has instead: `unbound`.
+Each of the three has its own sector, so that writing another cannot tear it. For a store of
+format 2 see `journal_format_2`.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ MAGIC: Final = b"RfJ3"
 _HEAD: Final = Layout(">4sIQQII32s")
 CHECK_BYTES: Final = 32
 HEAD_BYTES: Final = _HEAD.size + CHECK_BYTES
-"""What a record has before its body; bytes."""
+"""Size of a record's part before its body; bytes."""
 
 END_BYTES: Final = 32
-"""What stands behind the last record; bytes."""
+"""Size of the end that follows the last record; bytes."""
 
 _ANCHOR: Final = Layout(">4sQQ16s32s32s")
 _MARK: Final = Layout(">4sQQQ32s")
@@ -58,7 +58,7 @@ ANCHOR_BYTES: Final = _ANCHOR.size + CHECK_BYTES
 MARK_BYTES: Final = _MARK.size + CHECK_BYTES
 ANCHORS_AT: Final = (512, 1_024)
 START: Final = 1_536
-"""Where the first record begins."""
+"""Offset of the first record."""
 
 TREE_BYTES: Final = 32 + 8 + 64 * 32
 """The largest tree: its root, its size and as many peaks as a size has bits; bytes."""
@@ -68,17 +68,17 @@ _rows = msgspec.msgpack.Decoder(list[Kept])
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """What stands before a record's body.
+    """The part of a record before its body.
 
     Attributes:
         body_bytes: Size of the body; bytes.
         first: The position of its first row.
-        durable: The position through which all was durable when it was written.
-        row_count: How many rows it has.
+        durable: The position through which everything was durable when it was written.
+        row_count: Number of rows.
         tree_bytes: Size of the tree that its body begins with; bytes.
-        before: The check of the record before it; nothing in a form that does not name it.
-        check: The check over what stands before it, and the body.
-        head: All of these, as they stand there.
+        before: The check of the record before it; empty in a format without one.
+        check: The check over the bytes before it, and the body.
+        head: All of these, as stored.
     """
 
     body_bytes: int
@@ -92,7 +92,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """How long it is; bytes."""
+        """Size of the record; bytes."""
         return len(self.head) + self.body_bytes
 
     @property
@@ -102,12 +102,12 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tabled(msgspec.Struct, frozen=True):
-    """What the tables say of what they have.
+    """The tables' own record of what they contain.
 
     Attributes:
         size: Their last position.
         root: The root of their rows.
-        round: The last round of the journal of which they have all rows; 0 if there was none.
+        round: The last round of the journal whose rows are all in the tables; 0 if there was none.
         check: The check of its last record.
     """
 
@@ -122,8 +122,8 @@ class Mark(msgspec.Struct, frozen=True):
 
     Attributes:
         round: The round of the journal.
-        position: The position through which all is durable.
-        end: Where the record ends that has this position.
+        position: The position through which everything is durable.
+        end: Where the record with this position ends.
         check: That record's check.
     """
 
@@ -134,15 +134,15 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Anchor(msgspec.Struct, frozen=True):
-    """What a round begins with.
+    """The beginning of a round.
 
     Attributes:
         round: Its number.
         position: The position before its first row.
-        before: The check of the last record of the round before.
+        before: The check of the last record of the previous round.
         root: The root of the rows through that position.
-        check: The check of all these.
-        data: All of it, as it stands there.
+        check: The check over all these.
+        data: All of it, as stored.
     """
 
     round: int
@@ -154,47 +154,47 @@ class Anchor(msgspec.Struct, frozen=True):
 
 
 Link = tuple[int, Record, bytes]
-"""Where a record stands, what it is, and the check of the one before it."""
+"""Place of a record, the record, and the check of the one before it."""
 
 
 class Form(Protocol):
-    """How the records of a journal are checked."""
+    """The format of a journal's records, and how they are checked."""
 
     start: int
-    """Where the first record begins."""
+    """Offset of the first record."""
     head_bytes: int
     end_bytes: int
 
     def record_of(self, head: bytes) -> Record | None:
-        """Return what the bytes before a body say of a record; None if they are of none."""
+        """Return the record described by the bytes before a body; None if they describe none."""
 
     def check_of(self, before: bytes, record: Record, body: bytes) -> bytes:
-        """Return the check that a record should have behind one with the check `before`."""
+        """Return the check that a record should have after one with the check `before`."""
 
     def end(self, check: bytes) -> bytes:
-        """Return what stands behind the last record, by its check."""
+        """Return the bytes that follow the last record, by its check."""
 
     def later(self, rest: bytes, last: int, befores: Sequence[bytes], mark: Mark | None) -> Link | None:
-        """Return the first whole record behind a damaged one that was durable once.
+        """Return the first complete record after a damaged one that was durable once.
 
         Args:
             rest: The journal from the damaged record on.
             last: The position before it.
-            befores: What its check may be.
-            mark: What was durable, as far as a process wrote it down.
+            befores: The possible checks of the damaged record.
+            mark: The durable mark, if there is one.
 
         Returns:
-            Where it stands, what it is, and the check of the record before it; None if there is none.
+            Its place, the record, and the check of the record before it; None if there is none.
         """
 
 
 def following(form: Form, data: bytes, at: int, last: int, before: bytes) -> tuple[Record, bytes] | None:
-    """Return the record, and its body, that stands whole at a place and continues what is before it; None if none does.
+    """Return the complete record at a place that continues what is before it, and its body; None if there is none.
 
     Args:
-        form: How it is checked.
-        data: What was read of the journal.
-        at: The place in it.
+        form: The format to check it by.
+        data: The bytes that were read from the journal.
+        at: The place in them.
         last: The position before the record's first row.
         before: The check of the record before.
     """
@@ -206,7 +206,7 @@ def following(form: Form, data: bytes, at: int, last: int, before: bytes) -> tup
 
 
 class Seal:
-    """The form of the records of one round of one store."""
+    """The format of the records of one round of one store."""
 
     start: int = START
     head_bytes: int = HEAD_BYTES
@@ -224,13 +224,13 @@ class Seal:
         return digest.digest()
 
     def pack(self, rows: Sequence[Kept], tree: bytes, first: int, durable: int, before: bytes) -> tuple[Record, bytes]:
-        """Return a record of rows and its body.
+        """Return a record of rows, and its body.
 
         Args:
             rows: The rows.
-            tree: The tree with them.
-            first: The position of the first.
-            durable: The position through which all is durable.
+            tree: The tree that includes them.
+            first: The position of the first row.
+            durable: The position through which everything is durable.
             before: The check of the record before.
         """
         body = tree + _encoder.encode(rows)
@@ -256,8 +256,8 @@ class Seal:
     def later(self, rest: bytes, last: int, befores: Sequence[bytes], mark: Mark | None) -> Link | None:
         """As `Form.later`.
 
-        A record proves by its own check that it is of this round. It is one that counts, and not a ghost of a power
-        cut, if it leads back to the damaged record, if it is the marked one, or if all before it was durable when it
+        A record's own check proves that it is of this round. It is valid, and not left over from a power cut,
+        if it leads back to the damaged record, if the mark names it, or if everything before it was durable when it
         was written. Another one is only used if there is no such record.
         """
         wanted = set(befores) if mark is None else {mark.check, *befores}
@@ -275,7 +275,7 @@ class Seal:
         return perhaps
 
     def _whole(self, rest: bytes, last: int) -> Iterator[tuple[int, Record]]:
-        """Yield the records of this round that are whole, behind the damaged one."""
+        """Yield the complete records of this round that follow the damaged one."""
         at = rest.find(MAGIC, 1)
         while at >= 0:
             record = self.record_of(rest[at : at + HEAD_BYTES])
@@ -289,7 +289,7 @@ class Seal:
 
 
 class Bond:
-    """What binds a journal to its store.
+    """Binds a journal to its store.
 
     Args:
         store_id: The store's own UUID, as text.
@@ -301,18 +301,18 @@ class Bond:
         self._prefix = key + self._id
 
     def seal(self, number: int) -> Seal:
-        """Return the form of the records of a round."""
+        """Return the format of the records of a round."""
         return Seal(self._prefix, number)
 
     def anchor(self, tabled: Tabled) -> Anchor:
-        """Return what the next round begins with, behind what the tables have."""
+        """Return the anchor of the next round, which continues the tables."""
         number = tabled.round + 1
         data = _ANCHOR.pack(b"RfA3", number, tabled.size, self._id, tabled.check, tabled.root)
         check = self.seal(number).keyed(data)
         return Anchor(number, tabled.size, tabled.check, tabled.root, check, data + check)
 
     def anchor_in(self, start: bytes, number: int) -> Anchor | None:
-        """Return the anchor of a round, if it is there; None if what stands in its place is none of this store."""
+        """Return the anchor of a round; None if the bytes in its place are not an anchor of this store."""
         at = anchor_at(number)
         data = start[at : at + ANCHOR_BYTES]
         magic, found, position, _, before, root = _ANCHOR.unpack_from(data)
@@ -327,13 +327,13 @@ class Bond:
         return data + self.seal(mark.round).keyed(data)
 
     def mark_in(self, start: bytes) -> Mark | None:
-        """Return the mark, if it is whole and of this store."""
+        """Return the mark, if it is intact and of this store."""
         _, number, position, end, check = _MARK.unpack_from(start)
         mark = Mark(number, position, end, check)
         return mark if self.mark(mark) == start[:MARK_BYTES] else None
 
     def beginning(self, tabled: Tabled) -> bytes:
-        """Return what a new journal begins with, behind what the tables have."""
+        """Return the beginning of a new journal that continues the tables."""
         anchor = self.anchor(tabled)
         start = bytearray(START)
         start[:MARK_BYTES] = self.mark(Mark(anchor.round, anchor.position, START, anchor.check))
@@ -342,7 +342,7 @@ class Bond:
         return bytes(start) + self.seal(anchor.round).end(anchor.check)
 
     def why_not(self, start: bytes, tabled: Tabled) -> str:
-        """Return why a journal cannot be that of these tables, by what it begins with."""
+        """Return why a journal does not fit these tables, judged by its beginning."""
         anchors = [_ANCHOR.unpack_from(start, at) for at in ANCHORS_AT]
         rounds = sorted(number for number in (1, 2) if anchors[number - 1][0] == b"RfA3")
         if not rounds:
@@ -357,17 +357,17 @@ class Bond:
 
 
 def anchor_at(number: int) -> int:
-    """Return where the anchor of a round stands."""
+    """Return the offset of a round's anchor."""
     return ANCHORS_AT[(number - 1) % 2]
 
 
 def rows_of(record: Record, body: bytes) -> list[Kept]:
-    """Return the rows of a record that fits its check."""
+    """Return the rows of a record whose check matches."""
     return _rows.decode(body[record.tree_bytes :])
 
 
 def tree_of(record: Record | None, body: bytes, last: int) -> bytes:
-    """Return the tree of a damaged record through a position, if that is whole; nothing if not."""
+    """Return the tree of a damaged record through a position, if the tree is intact; empty if not."""
     tree = b"" if record is None else body[: record.tree_bytes]
     try:
         frontier = Frontier.from_bytes(tree[HASH_BYTES:])
@@ -377,9 +377,9 @@ def tree_of(record: Record | None, body: bytes, last: int) -> bytes:
 
 
 def damaged_rows(body: bytes, count: int) -> list[Kept]:
-    """Return the rows of a damaged record: each is damaged, unless its leaf hash covers all of it and fits.
+    """Return the rows of a damaged record. Each is damaged, unless its leaf hash covers all of it and matches.
 
-    What can be read of the others stays, under a leaf hash that fits nothing: so their tags still lead to them.
+    The readable part of the others stays, under a leaf hash that matches nothing, so their tags still lead to them.
     """
     try:
         rows = _rows.decode(body)

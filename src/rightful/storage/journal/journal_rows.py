@@ -1,4 +1,4 @@
-"""The rows that stand in the journal and not yet in LMDB's tables, and where they are found."""
+"""The rows that are in the journal and not yet in LMDB's tables, and their index."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rightful.storage.tables.row_codec import Codec
 
 
 class Kept(Struct, frozen=True, gc=False, array_like=True):
-    """A row as it is stored.
+    """A row as stored.
 
     Attributes:
-        value: Its leaf hash, 32 bytes, and its record; None where its bytes are damaged.
-        payload: What is kept apart from it.
+        value: Its leaf hash, 32 bytes, and its record; None if its bytes are damaged.
+        payload: The payload, which is stored separately.
     """
 
     value: bytes | None
@@ -29,17 +29,17 @@ class Kept(Struct, frozen=True, gc=False, array_like=True):
 
 
 _UNINDEXED: Final = 8
-"""How often a tag is looked for in the rows themselves; more is worth an index. A process of one append asks once."""
+"""Searches for a tag that scan the rows; more are worth an index. A process with one append searches once."""
 
 _NO_LEAF: Final = bytes(HASH_BYTES)
-"""What a damaged row has in the place of its leaf hash; it fits nothing."""
+"""Stored in place of a damaged row's leaf hash; it matches nothing."""
 
 Index = dict[str, int | list[int]]
-"""Positions by word; a list only where there are several, since most tags are those of one row."""
+"""Positions by word; a list only if there are several, since most tags occur in one row."""
 
 
 class Tail:
-    """Rows behind a position, without a gap. It grows; whoever reads it minds where his moment ends.
+    """Rows after a position, without a gap. It grows, so each reader ignores rows after its own view.
 
     Attributes:
         start: The position before its first row.
@@ -55,7 +55,7 @@ class Tail:
         self._forget_index()
 
     def _forget_index(self) -> None:
-        self._is_whole = False  # as while the index changes: an exception that comes meanwhile leaves it so
+        self._is_whole = False  # False during changes to the index, so that an exception in between forces a rebuild
         self._indexed = 0
         self._tags: Index = {}
         self._types: Index = {}
@@ -68,17 +68,17 @@ class Tail:
         return self.start + len(self.rows)
 
     def row(self, position: int) -> Kept:
-        """Return the row at a position that is in it."""
+        """Return the row at a position in this tail."""
         return self.rows[position - self.start - 1]
 
     def after(self, position: int, until: int) -> list[Kept]:
-        """Return the rows after a position, through another."""
+        """Return the rows after a position, through `until`."""
         return self.rows[max(position - self.start, 0) : max(until - self.start, 0)]
 
     def grow(self, rows: Sequence[Kept], events: Sequence[DCBEvent]) -> None:
-        """Add rows of ours, whose events need not be read from them.
+        """Add rows of this process, whose events need not be decoded from them.
 
-        More rows than the journal keeps go into the tables at once. They are indexed only if a search asks for them.
+        More rows than fit the journal go into the tables at once. They are indexed only if a search needs it.
         """
         run_locked(self._lock, self._grow, rows, events)
 
@@ -94,7 +94,7 @@ class Tail:
             self.rows += rows
 
     def cut(self, last: int) -> None:
-        """Take away the rows after a position, which nobody but their writer has seen."""
+        """Remove the rows after a position, which only their writer has seen."""
         run_locked(self._lock, self._cut, last)
 
     def _cut(self, last: int) -> None:
@@ -118,7 +118,7 @@ class Tail:
         return [position for position, row in like if tag in self.words(row)[1]]
 
     def fitting(self, query: DCBQuery, after: int, until: int) -> list[int]:
-        """Return the positions after a position, through another, of the rows that fit a query, ascending."""
+        """Return the positions after `after`, through `until`, of the rows that match a query, ascending."""
         if not self.rows or until <= self.start:
             return []
         tags, types = self._index()
@@ -131,18 +131,18 @@ class Tail:
         return sorted(position for position in found if after < position <= until)
 
     def unreadable(self, after: int, until: int) -> int | None:
-        """Return the first position after one, through another, whose row is damaged, so that its tags may be wrong."""
+        """Return the first position after `after`, through `until`, whose row is damaged, so its tags may be wrong."""
         self._index()
         return next((position for position in self._unreadable if after < position <= until), None)
 
     def tags_like(self, start: str, until: int) -> Iterable[str]:
-        """Return the tags that begin with a text, of the rows through a position, in no order."""
+        """Return the tags that begin with a text, of the rows through a position, unordered."""
         tags, _ = self._index()
         like = [tag for tag in list(tags) if tag.startswith(start)]
         return [tag for tag in like if _found(tags, tag)[0] <= until]
 
     def _index(self) -> tuple[Index, Index]:
-        """Return the index of tags and that of types, with what was added since; most processes never ask."""
+        """Return the indexes of tags and of types, with the rows added since; most processes never need them."""
         return run_locked(self._lock, self._index_on)
 
     def _index_on(self) -> tuple[Index, Index]:
@@ -172,11 +172,11 @@ class Tail:
         try:
             return self._codec.words(row.value[HASH_BYTES:])
         except msgspec.DecodeError:
-            return None, ()  # who reads it is told
+            return None, ()  # reading the row reports the damage
 
 
 def is_damaged(row: Kept) -> bool:
-    """Return whether a row was found damaged in the journal. What can be read of it may not be what it was."""
+    """Return whether a row was damaged in the journal. Its readable part may differ from what was written."""
     return row.value is None or row.value.startswith(_NO_LEAF)
 
 
@@ -188,7 +188,7 @@ def _found(index: Index, word: str) -> Sequence[int]:
 def _add(index: Index, word: str, position: int) -> None:
     found = index.setdefault(word, position)
     if isinstance(found, list):
-        if found[-1] != position:  # a tag that an event has twice
+        if found[-1] != position:  # an event may have a tag twice
             found.append(position)
     elif found != position:
         index[word] = [found, position]

@@ -1,9 +1,9 @@
-"""How a store of an older format gets the journal of this one.
+"""Give a store of an older format the journal of the current format.
 
-A store of format 1 has no journal, so one is made beside it, and then named. Of one of format 2 the rows of its
-journal go into the tables first, in the transaction that marks the store as being rewritten: from then on
-the file is not read. It is made again, and then named. A kill between leaves a store that
-works without a journal, until another process has it alone.
+A store of format 1 has no journal, so one is made next to it, and then recorded. A store of format 2 first moves the
+rows of its journal into the tables, in the transaction that marks the store as being rewritten. From then on
+the old file is not read. It is made again, and then recorded. A kill in between leaves a store that
+works without a journal, until a process opens it alone.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from rightful.storage.transaction import SpoiledError, UnclearError
 
 
 def upgrade(env: Environment) -> None:
-    """Give a store the journal of this format, if no other process has it open, since that would not look there.
+    """Make a journal of the current format, unless another process has the store open, which would not notice it.
 
-    Without room for one it stays as it is, and all goes into the tables.
+    If there is no room for one, the store is unchanged and all rows go into the tables.
 
     Raises:
         StorageError: The store failed.
@@ -34,14 +34,14 @@ def upgrade(env: Environment) -> None:
             if env.about.journal_bytes:
                 _take_rows(env)
             _make_journal(env)
-        except (ForeignStoreError, StoreFullError):  # what uses it is told, or it has a little room
+        except (ForeignStoreError, StoreFullError):  # the next use reports it, or works with the room there is
             env.renew()
         except lmdb.Error as error:
             raise storage_error(env.root, error) from error
 
 
 def _take_rows(env: Environment) -> None:
-    """Have the tables take all rows of a journal of format 2, and mark the store as being rewritten."""
+    """Move all rows of a journal of format 2 into the tables, and mark the store as being rewritten."""
     about, _ = create_store.bound(env.about)
     about = msgspec.structs.replace(about, journal_bytes=0, rewriting=True)
     appender = Appender(env)

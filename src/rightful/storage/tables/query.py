@@ -1,7 +1,7 @@
-"""Which rows fit a query, in ascending order, from the indexes.
+"""Find the rows that match a query, in ascending order, through the indexes.
 
-A row fits if it fits one item; it fits an item if its type is one of the item's (or the item
-names none) and it has all of the item's tags. A query without items fits every row.
+A row matches if it matches one item. It matches an item if its type is one of the item's types (or the
+item names none) and it has all of the item's tags. A query without items matches every row.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from rightful.storage.tables.snapshot import Moment, look
 from rightful.storage.tables.store_tables import Tables, pack_position, pack_positions, unpack_position, word_key
 
 _LOOKS_PER_PAGE: Final = 16 * limits.PAGE_ROWS
-"""Index entries looked at in one read transaction, however few of them fit."""
+"""Index entries examined in one read transaction, however few of them match."""
 
 _Candidate = tuple[int, bool]
 _Pair = tuple[bytes, bytes]
 
 
 class Page(Struct, frozen=True):
-    """What one short read transaction found.
+    """The result of one short read transaction.
 
     Attributes:
-        events: Positions and events that fit.
-        through: The position up to which all that fits is known.
+        events: Matching positions and events.
+        through: The position up to which all matches are known.
         head: The last position of the store in that transaction.
     """
 
@@ -43,14 +43,14 @@ class Page(Struct, frozen=True):
 
 
 def read_page(tables: Tables, query: DCBQuery | None, after: int, until: int | None, limit: int) -> Page:
-    """Return what fits after a position, at most `limit` rows, in one short transaction.
+    """Return the matches after a position, at most `limit` rows, in one short transaction.
 
     Args:
-        tables: Where.
-        query: What fits; None is everything.
+        tables: The tables to read.
+        query: The query; None matches every row.
         after: The position before the first.
-        until: The last position that may be returned; None is the head.
-        limit: How many rows at most, 1 or more; fewer where they fill a page (`limits.PAGE_BYTES`).
+        until: The last position that may be returned; None is the store's last.
+        limit: The maximum number of rows, 1 or more; fewer if they fill a page (`limits.PAGE_BYTES`).
     """
     return look(tables, lambda now: _page(now, query, after, until, limit))
 
@@ -61,7 +61,7 @@ def _page(now: Moment, query: DCBQuery | None, after: int, until: int | None, li
     if _fits_all(query):
         return _bulk(now, after, min(last, after + limit))
     wanted = query or DCBQuery()
-    if (lost := _first_lost(now, after, last)) is not None:  # it may fit: no more is known than what stands before it
+    if (lost := _first_lost(now, after, last)) is not None:  # it may match, so the result ends before it
         if lost == after + 1:
             now.event(lost)
         last = lost - 1
@@ -81,9 +81,9 @@ def _page(now: Moment, query: DCBQuery | None, after: int, until: int | None, li
 
 
 def _first_lost(now: Moment, after: int, last: int) -> int | None:
-    """Return the first position after one, through another, whose row is missing or damaged; None if none is known.
+    """Return the first position in (after, last] whose row is missing or damaged; None if none is known.
 
-    Of the tables it is known where a row came damaged from the journal: it has no type in the index.
+    The tables show this for a row that came damaged from the journal: it has no type in the index.
     """
     tables = now.tables.env.tables
     if after < now.tabled and now.txn.stat(tables["types"])["entries"] != now.tabled:
@@ -101,14 +101,14 @@ def _fits_one(event: DCBEvent, query: DCBQuery) -> bool:
 
 
 def positions(now: Moment, query: DCBQuery, after: int, until: int) -> Iterator[int]:
-    """Return the positions after `after`, through `until`, that fit, ascending."""
+    """Return the matching positions after `after`, through `until`, ascending."""
     if _fits_all(query):
         return iter(range(after + 1, until + 1))
     return (position for position, fits in _candidates(now, query, after, until) if fits)
 
 
 def words_like(now: Moment, start: str, limit: int) -> list[str]:
-    """Return the tags that begin with a text, from the index; those that are kept as a hash are not found."""
+    """Return the tags that begin with a text, from the index; tags stored as a hash are not found."""
     key, found = start.encode(), list[str]()
     with now.txn.cursor(db=now.tables.env.tables["tags"]) as cursor:
         if key and cursor.set_range(key):
@@ -123,10 +123,10 @@ def words_like(now: Moment, start: str, limit: int) -> list[str]:
 
 
 def raw_rows(now: Moment, after: int, limit: int) -> tuple[list[bytes], list[bytes | None]]:
-    """Return values and payloads of the rows after a position, without a gap; fewer where either fill a page.
+    """Return values and payloads of the rows after a position, without a gap; fewer if either fill a page.
 
     Raises:
-        DamagedRowError: One is missing.
+        DamagedRowError: A row is missing.
     """
     values, payloads = _of_tables(now, after, limit) if after < now.tabled else ([], [])
     if after + len(values) < now.tabled:
@@ -157,7 +157,7 @@ def _of_tables(now: Moment, after: int, limit: int) -> tuple[list[bytes], list[b
 
 
 def _payloads(tables: Tables, txn: lmdb.Transaction[bytes], start: bytes, wanted: list[bytes]) -> list[bytes | None]:
-    """Return the payload of each position, empty where it was erased; None where there is none."""
+    """Return the payload of each position; empty if it was erased, None if it is missing."""
     pairs = _run(tables, txn, "payloads", start, len(wanted))
     if [key for key, _ in pairs] == wanted:
         return [payload for _, payload in pairs]
@@ -168,7 +168,7 @@ def _payloads(tables: Tables, txn: lmdb.Transaction[bytes], start: bytes, wanted
 
 
 def _run(tables: Tables, txn: lmdb.Transaction[bytes], name: str, start: bytes, count: int) -> list[_Pair]:
-    """Return what stands in a table from a key on, until so many are found or they fill a page."""
+    """Return the entries of a table from a key on, until there are `count` or they fill a page."""
     table = tables.env.tables[name]
     with txn.cursor(db=table) as cursor:
         if not count or not cursor.set_range(start):
@@ -176,7 +176,7 @@ def _run(tables: Tables, txn: lmdb.Transaction[bytes], name: str, start: bytes, 
         pairs = islice(cursor.iternext(), count)
         kept = txn.stat(table)
         if (kept["overflow_pages"] + count // 2) * kept["psize"] <= limits.PAGE_BYTES:
-            return list(pairs)  # what is longer than half a page of LMDB overflows: none need be measured
+            return list(pairs)  # the count of overflow pages covers all long values
         return list(_until_full(pairs))
 
 
@@ -194,7 +194,7 @@ def _is_full(pairs: Sequence[_Pair]) -> bool:
 
 
 def _bulk(now: Moment, after: int, last: int) -> Page:
-    """Read a run of rows at once."""
+    """Read a range of rows at once."""
     values, payloads = raw_rows(now, after, max(last - after, 0))
     tables = now.tables
     events = [
@@ -209,7 +209,7 @@ def _fits_all(query: DCBQuery | None) -> bool:
 
 
 def _candidates(now: Moment, query: DCBQuery, after: int, until: int) -> Iterator[_Candidate]:
-    """Yield each position that may fit once, ascending, and whether it does."""
+    """Yield each candidate position once, ascending, and whether it matches."""
     if after < now.tabled:
         yield from _of_index(now, query, after, min(until, now.tabled))
     for position in now.tail.fitting(query, max(after, now.tabled), until):
@@ -226,7 +226,7 @@ def _of_index(now: Moment, query: DCBQuery, after: int, until: int) -> Iterator[
             break
         if pending is not None and pending[0] != candidate[0]:
             yield pending
-        pending = candidate  # of one position, the one that fits comes last
+        pending = candidate  # the last candidate of a position is the one that matches
     if pending is not None:
         yield pending
 
@@ -242,12 +242,12 @@ def _of_item(tables: Tables, txn: lmdb.Transaction[bytes], item: DCBQueryItem, s
 def _of_tags(
     tables: Tables, txn: lmdb.Transaction[bytes], tags: list[bytes], types: list[bytes], start: bytes
 ) -> Iterator[_Candidate]:
-    """Walk the rarest tag, and look each position up under the others."""
+    """Iterate over the rarest tag, and look up each position under the others."""
     tag_table = tables.env.tables["tags"]
     look = txn.cursor(db=tag_table)
     counts = [look.count() if look.set_key(tag) else 0 for tag in tags]
     if 0 in counts:
-        tables.tagged(txn, tags[counts.index(0)])  # it raises if the tag is absent only since a key is damaged
+        tables.tagged(txn, tags[counts.index(0)])  # raises if the tag is absent only because a key is damaged
         return
     rarest = tags[counts.index(min(counts))]
     others = [tag for tag in tags if tag != rarest]
@@ -260,7 +260,7 @@ def _of_tags(
 
 
 def _from(txn: lmdb.Transaction[bytes], table: Any, word: bytes, start: bytes) -> Iterator[bytes]:  # noqa: ANN401 - lmdb hides the class
-    """Yield the positions of an index key from one on."""
+    """Yield the positions of an index key, starting at one."""
     cursor = txn.cursor(db=table)
     if cursor.set_range_dup(word, start):
         yield from cursor.iternext_dup()

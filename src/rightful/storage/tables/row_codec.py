@@ -1,4 +1,4 @@
-"""How an event becomes a record and comes back.
+"""Convert events to records and back.
 
 In a ledger the record is the envelope, which names its type and tags. In a plain store it
 is a MessagePack array of type, tags and data.
@@ -19,7 +19,7 @@ _plain = msgspec.msgpack.Decoder(tuple[str, list[str], bytes])
 
 
 class Codec(Protocol):
-    """How the events of one kind of store become records and back."""
+    """Converts the events of one kind of store to records and back."""
 
     def pack(self, event: DCBEvent) -> bytes:
         """Return the record of an event."""
@@ -31,7 +31,7 @@ class Codec(Protocol):
         """Return the type and the tags of a record."""
 
     def trace(self, tag: str) -> bytes:
-        """Return bytes that stand in every record that has the tag, and in few others."""
+        """Return bytes that occur in every record that has the tag, and in few others."""
 
 
 class LedgerCodec:
@@ -50,11 +50,11 @@ class LedgerCodec:
         return LedgerEvent(type=kind, data=record, tags=tags, payload=payload)
 
     def words(self, record: bytes) -> tuple[str, list[str]]:
-        """Return what the envelope names."""
+        """Return the type and the tags that the envelope names."""
         return read_head(record)
 
     def trace(self, tag: str) -> bytes:
-        """Return what the tag names, as the envelope's JSON has it."""
+        """Return the part of the tag after its prefix, as the envelope's JSON encodes it."""
         return msgspec.json.encode(tag.partition(":")[2])
 
 
@@ -73,10 +73,10 @@ class PlainCodec:
         return LedgerEvent(type=kind, data=data, tags=tags, payload=payload)
 
     def words(self, record: bytes) -> tuple[str, list[str]]:
-        """Return type and tags, as the record has them."""
+        """Return the type and the tags of the record."""
         kind, tags, _ = _plain.decode(record)
         return kind, tags
 
     def trace(self, tag: str) -> bytes:
-        """Return the tag, as MessagePack has it."""
+        """Return the tag, encoded as MessagePack."""
         return tag.encode()

@@ -1,4 +1,4 @@
-"""What stands at one moment: LMDB's tables in one read transaction, and the journal's rows behind them."""
+"""A consistent view of the store: LMDB's tables in one read transaction, then the journal's rows."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Moment:
     Attributes:
         tables: The tables.
         txn: LMDB's transaction.
-        tabled: The last position that the tables have.
+        tabled: The last position in the tables.
         tail: The journal's rows.
-        head: The last position; 0 when there is none.
+        head: The last position; 0 if the store is empty.
     """
 
     __slots__ = ("_tree", "head", "tabled", "tables", "tail", "txn")
@@ -39,10 +39,10 @@ class Moment:
         self.head, self._tree = (last, tree) if last > self.tabled else (self.tabled, stored)
 
     def tree(self) -> bytes:
-        """Return what is stored of the tree: its root, and the frontier with the size.
+        """Return the stored tree record: its root, and the frontier with the size.
 
         Raises:
-            DamagedRowError: The journal's last record is damaged, and the tree in it.
+            DamagedRowError: The journal's last record is damaged, including its tree.
         """
         if self.head > self.tabled and not self._tree:
             path = str(self.tables.env.root)
@@ -53,7 +53,7 @@ class Moment:
         """Return the event at a position.
 
         Raises:
-            DamagedRowError: It is missing, or does not fit its checksum.
+            DamagedRowError: It is missing, or does not match its checksum.
         """
         if not 0 < position <= self.head:
             raise DamagedRowError(str(self.tables.env.root), position, "the index has it, and the ledger does not")
@@ -73,18 +73,18 @@ class Moment:
         return found
 
     def refuse(self, position: int, word: str) -> NoReturn:
-        """Raise that the index leads to a row under a word that the row does not have."""
+        """Raise: the index lists a row under a word that the row does not have."""
         what = f"the index has it under {word!r}, which it does not name"
         raise DamagedRowError(str(self.tables.env.root), position, what)
 
     def behind(self, position: int, limit: int) -> list[Kept]:
-        """Return the journal's rows after a position that the tables do not have, at most so many."""
+        """Return the journal's rows after a position that are not in the tables, at most `limit`."""
         start = max(position, self.tabled)
         return self.tail.after(start, min(self.head, start + limit)) if self.head > start else []
 
 
 def look(tables: Tables, work: Callable[[Moment], T]) -> T:
-    """Return what the work reads of one moment. Keep it short; it ends with the work.
+    """Return what the work reads of one consistent view. Keep it short; the view ends with the work.
 
     Raises:
         ClosedError: The store was closed.

@@ -1,12 +1,12 @@
-"""The tables of a recorder's store, and how a row, a tag and a position become bytes.
+"""The tables of a recorder's store, and the bytes of rows, tags and positions.
 
 | table | key | value |
 |---|---|---|
 | `rows` | position, 8 bytes big-endian | leaf hash, 32 bytes; then the record |
-| `payloads` | position | salt and body; empty once an erasure took them |
+| `payloads` | position | salt and body; empty after an erasure |
 | `tags` | tag | positions, sorted |
 | `types` | type | positions, sorted |
-| `meta` | `about`, `tree` | what the store says of itself; root and frontier |
+| `meta` | `about`, `tree` | the store's own record; root and frontier |
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ LEDGER: Final = Kind("ledger", _TABLES, LedgerCodec())
 """A ledger's store: each record is an envelope."""
 
 PLAIN: Final = Kind("plain", _TABLES, PlainCodec())
-"""The store of an application that brings its own events."""
+"""The store of an application with its own events."""
 
 KINDS: Final = MappingProxyType({kind.name: kind for kind in (LEDGER, PLAIN)})
 
 _POSITION: Final = struct.Struct(">Q")
-_NOT_TEXT: Final = b"\xff"  # begins no UTF-8
-_HYPHEN_AT: Final = len("id:00000000-0000-5000")  # one of a UUID's hyphens, about in its middle
+_NOT_TEXT: Final = b"\xff"  # never occurs at the start of UTF-8
+_HYPHEN_AT: Final = len("id:00000000-0000-5000")  # one of a UUID's hyphens, near its middle
 
 pack_position = _POSITION.pack
 
 
 def unpack_position(key: bytes) -> int:
-    """Return the position that a key names."""
+    """Return the position of a key."""
     position: int = _POSITION.unpack(key)[0]
     return position
 
 
 def pack_positions(first: int, count: int) -> list[bytes]:
-    """Return the keys of that many positions, from the first on."""
+    """Return the keys of `count` consecutive positions, starting at `first`."""
     packed = struct.pack(f">{count}Q", *range(first, first + count))
     return [packed[at : at + 8] for at in range(0, 8 * count, 8)]
 
 
 def word_key(word: str) -> bytes:
-    """Return the index key of a tag or type: itself, or its hash if LMDB cannot hold it.
+    """Return the index key of a tag or type: the text itself, or its hash if it is too long for LMDB.
 
     Raises:
-        UnicodeEncodeError: It is no text: a surrogate stands alone in it.
+        UnicodeEncodeError: It contains a lone surrogate.
     """
     key = word.encode()
     if 0 < len(key) <= limits.TAG_KEY_BYTES:
@@ -70,16 +70,16 @@ def word_key(word: str) -> bytes:
 
 
 def _is_other_id(key: bytes, word: bytes) -> bool:
-    """Return whether an index key is of another event id than a word, even if one run of its bytes is damaged.
+    """Return whether an index key belongs to another event id than a word, even if one run of its bytes is damaged.
 
-    Such a run is before the hyphen, or behind it, or changes it. In a sound key of another id both sides differ.
+    Such a run is before the hyphen, after it, or changes it. In an intact key of another id both sides differ.
     """
     at = _HYPHEN_AT
     return key[:at] != word[:at] and key[at + 1 :] != word[at + 1 :] and key[at : at + 1] == word[at : at + 1] == b"-"
 
 
 def tree_record(frontier: Frontier) -> bytes:
-    """Return what is stored of the tree: its root, and the frontier with the size."""
+    """Return the stored record of the tree: its root, and the frontier with the size."""
     return frontier.root() + frontier.to_bytes()
 
 
@@ -94,10 +94,10 @@ class Tables:
         self.codec = cast("Codec", env.kind.codec)
 
     def settle(self, number: int) -> None:
-        """Make durable what LMDB shows: whoever wrote it may have been killed in its last sync.
+        """Sync what LMDB shows, since the process that wrote it may have been killed during its last sync.
 
         Args:
-            number: That of the last transaction that a read sees; each is synced once.
+            number: The number of the last transaction that a read sees; each is synced once.
 
         Raises:
             OSError: The system failed.
@@ -107,15 +107,15 @@ class Tables:
             self._settled = number
 
     def settled(self, number: int) -> None:
-        """Note that a transaction is durable, since this process committed it."""
+        """Note that a transaction is durable because this process committed it."""
         self._settled = number
 
     def frontier(self, record: bytes, *, is_checked: bool = False) -> Frontier:
-        """Return the frontier of what is stored of the tree.
+        """Return the frontier of a stored tree record.
 
         Args:
-            record: What is stored.
-            is_checked: Whether its bytes are known to be whole, as those of a journal's record are.
+            record: The record.
+            is_checked: Whether its bytes are known to be intact, as those of a journal record are.
 
         Raises:
             ForeignStoreError: It is damaged.
@@ -133,7 +133,7 @@ class Tables:
         txn.put(TREE, record, db=self.env.tables["meta"])
 
     def tree(self, txn: lmdb.Transaction[bytes]) -> bytes:
-        """Return what is stored of the tree; nothing when there is none."""
+        """Return the stored tree record; empty if there is none."""
         record: bytes | None = txn.get(TREE, db=self.env.tables["meta"])
         return record or b""
 
@@ -141,7 +141,7 @@ class Tables:
         """Return the event at a position.
 
         Raises:
-            DamagedRowError: It is missing, or does not fit its checksum.
+            DamagedRowError: It is missing, or does not match its checksum.
         """
         key = pack_position(position)
         tables = self.env.tables
@@ -149,13 +149,13 @@ class Tables:
         return self.unpack(position, record, txn.get(key, db=tables["payloads"]))
 
     def tagged(self, txn: lmdb.Transaction[bytes], word: bytes) -> list[int]:
-        """Return the positions that the index has under a tag's key, ascending.
+        """Return the positions that the index lists for a tag's key, ascending.
 
-        An absent tag may be one whose key was damaged. A search for it ends next to the damaged key, so
-        both neighbours are compared with their rows, unless they cannot be that key.
+        A tag may be absent only because its key was damaged. A search for it then ends next to the damaged key. So
+        both neighbours are compared with their rows, unless neither can be that key.
 
         Raises:
-            DamagedRowError: An entry next to the place of an absent tag is not of the row that it leads to.
+            DamagedRowError: An entry next to the absent tag does not belong to the row that it refers to.
         """
         with txn.cursor(db=self.env.tables["tags"]) as cursor:
             if cursor.set_range(word):
@@ -180,18 +180,18 @@ class Tables:
                 if word in map(word_key, self.codec.words(record)[1]):
                     return
             except msgspec.DecodeError:
-                return  # the row is damaged, and a read of it reports that
+                return  # the row is damaged; reading it reports that
         what = f"the index has it under {word.decode(errors='backslashreplace')!r}, which it does not name"
         raise DamagedRowError(str(self.env.root), unpack_position(key), what)
 
     def present(self, position: int, value: bytes | None) -> bytes:
-        """Return a stored row that is there."""
+        """Return a stored row, or raise if it is missing."""
         if value is None:
             raise DamagedRowError(str(self.env.root), position, "it is missing")
         return value
 
     def checked(self, position: int, value: bytes | None) -> bytes:
-        """Return the record of a stored row that fits its leaf hash."""
+        """Return the record of a stored row after checking its leaf hash."""
         value = self.present(position, value)
         record = value[HASH_BYTES:]
         if sha256(LEAF + record).digest() != value[:HASH_BYTES]:
