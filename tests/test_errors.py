@@ -90,7 +90,7 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
         errors.DamagedRowError("/l", 5, "its checksum"),
         4,
         {"path": "/l", "position": 5, "what": "its checksum"},
-        "The row at position 5 of /l is damaged: its checksum. It was not used",
+        "The row at position 5 of /l is damaged: its checksum. It was not used. Rows up to position 4 and after 5 can",
     ),
     (
         errors.OutcomeUnknownError("/l", ("a", "b"), "EIO"),

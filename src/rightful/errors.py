@@ -259,6 +259,8 @@ class ClosedError(StorageError):
 class DamagedRowError(StorageError):
     """A row does not match its checksum. It was not used, and nothing was changed.
 
+    Rows before it and after it can be read. Restore the ledger from a backup.
+
     Attributes:
         path: The folder.
         position: The position of the damaged row.
@@ -271,20 +273,21 @@ class DamagedRowError(StorageError):
 
     def __str__(self) -> str:
         return (
-            f"The row at position {self.position} of {self.path} is damaged: {self.what}. "
-            "It was not used. Earlier rows can be read. Restore the ledger from a backup."
+            f"The row at position {self.position} of {self.path} is damaged: {self.what}. It was not used. Rows up to "
+            f"position {self.position - 1} and after {self.position} can be read. Restore the ledger from a backup."
         )
 
 
 class OutcomeUnknownError(StorageError):
-    """The store failed during a commit and could not be read afterwards. The events may be written or not.
+    """The outcome of a commit is not known: its sync failed, or the time limit passed while it ran.
 
-    Send the same events again: a stored event gets the receipt `duplicate`, a missing one is written.
+    It is also raised if LMDB's commit failed and the store could not be read afterwards. The events may be written
+    or not. Send the same events again: a stored event gets the receipt `duplicate`, a missing one is written.
 
     Attributes:
         path: The folder.
         ids: The event ids whose outcome is not known.
-        why: The error of the operating system.
+        why: The failure, or the time limit that passed.
     """
 
     path: str

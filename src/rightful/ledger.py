@@ -188,7 +188,7 @@ class Ledger:
             until: End with this position.
 
         Raises:
-            DamagedRowError: A row does not match its checksum. Earlier rows can be read.
+            DamagedRowError: A row does not match its checksum. Rows before it and after it can be read.
         """
         return self.log.read(session=session, types=types, after=after, until=until)
 
