@@ -1,7 +1,18 @@
-"""What becomes of an event whose id may stand in the ledger already.
+"""The outcome of an append for one event, whose id may be in the ledger already.
 
-Nothing is overwritten and nothing is lost: the six lines of the design's section 5, the first
-that fits decides. The answer depends on the rows of that id alone.
+Nothing is overwritten and nothing is lost. The outcomes are those of the table in docs/reference/words.md. These
+rules are tried in order, and the first that applies decides:
+
+1. The id is new: `appended`.
+2. A row of the id has the same content, or its payload is erased: `duplicate`, or `stale` or `conflict` if that row
+   has this outcome.
+3. The type or the session differs from the newest accepted revision: `conflict`.
+4. That revision refines the event, or the event is of a growing type and has a lower index in the same turn: `stale`.
+5. The event refines that revision (`refined`, under another turn `reemitted`), or equals it under another turn
+   (`reemitted`).
+6. Otherwise: `conflict`.
+
+The outcome depends on the rows of that id alone.
 """
 
 from __future__ import annotations
@@ -116,7 +127,7 @@ def _newest(rows: Sequence[Stored]) -> Stored:
 
 
 def _judged(candidate: Candidate, newest: Stored) -> tuple[str, str | None]:
-    """Lines 3 to 6: against the newest accepted revision, whose payload is there."""
+    """Return the outcome and its reason by rules 3 to 6. The payload of the newest accepted revision is not erased."""
     against = newest.envelope
     where = f"revision {against.revision} at position {newest.position}"
     if candidate.type != against.type:

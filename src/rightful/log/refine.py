@@ -1,7 +1,8 @@
 """When one state of a growing fact refines another: it contains all of the other, and more.
 
 Streams are sent as snapshots: an empty call, then its name, then more and more of its
-arguments. The rules are those of the design's section 5; each asks for the same type.
+arguments. The rules are those of *refines* after the table of outcomes in docs/reference/words.md;
+each requires the same type.
 """
 
 from __future__ import annotations
