@@ -9,7 +9,6 @@ MOST: dict[str, int] = {
     "docs docs": 3,
     "encoding comment": 10,
     "events comment": 15,
-    "histories comment": 22,
     "integrations comment": 26,
     "log comment": 10,
     "projections comment": 1,

@@ -1,4 +1,4 @@
-"""Histories: read what the model would see next, and append to it, pop, clear, compact and fork it.
+"""Histories: read the items that the model would see next, and append to, pop, clear, compact and fork them.
 
-Each call that writes is one conditional append. No lock is held between a read and the write that it leads to.
+Each call that writes is one conditional append. No lock is held between a read and the write that follows it.
 """

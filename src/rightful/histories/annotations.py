@@ -1,7 +1,7 @@
 """Annotations of a history's rows: the time, the producer, the run and response, and deferred compactions.
 
-For sessions that were imported from a tool's files also facts that an item has no field for (a failed result, a text
-known only by its hash), and which session they continue.
+For sessions imported from a tool's files, they also contain facts that an item has no field for (a failed result, a
+text known only by its hash), and the session that is continued.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rightful.projections.histories.from_transcript import TOLD
 
 _DEFERRED, _STARTED = "compaction.deferred", "session.started"
 CONTINUES = ("resumes", "forked_from")
-"""Where a start says in `extra` whose continuation a session is: what was said before stands only there."""
+"""The keys of a start's `extra` that name the continued session. The earlier messages are only in that session."""
 
 
 class _AnnotatedBody(msgspec.Struct, gc=False):
@@ -46,7 +46,7 @@ class RowAnnotations(msgspec.Struct, frozen=True, kw_only=True):
         session: The session of the row; another one if the history was forked from it.
         position: Its position.
         at_us: When it happened; microseconds since 1970, UTC.
-        is_bound: Whether that is a file's time, an upper bound.
+        is_bound: Whether that time is a file's, and so only an upper bound.
         producer: The producer that wrote it.
         erased: Whether its content was erased.
         agent: The agent that produced the items.
@@ -78,7 +78,7 @@ class RowAnnotations(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Continued(NamedTuple):
-    """A session that continues another one, how (`resumes`, `forked_from`), and the other session."""
+    """A session that continues another one: its name, how (`resumes`, `forked_from`), and the other session."""
 
     session: str
     how: str
@@ -86,7 +86,7 @@ class Continued(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """The history that another one begins with, and the position through which it is used."""
+    """A forked history, the last position of it that the fork includes, and the position of the fork's event."""
 
     of: str
     through: int
@@ -97,10 +97,10 @@ class Rows(NamedTuple):
     """The rows of a history.
 
     Attributes:
-        at: The annotations by position, also those of the histories that it was forked from.
+        at: The annotations by position, including those of the histories that it was forked from.
         forks: The histories that it was forked from, the nearest first.
-        continued: Sessions that continue others, as their tools state.
-        deferred: The last compaction that was due and was deferred, even if it was made since.
+        continued: Sessions that continue others, as stated by their tools.
+        deferred: The last deferred compaction, even if it was made later.
         session: The session of the history.
     """
 
@@ -124,7 +124,7 @@ class _ImportedRows:
         self._first: dict[str, int] = {}
 
     def add(self, row: RowAnnotations) -> None:
-        """Add a row that counts."""
+        """Add a row that is part of the history."""
         if row.type in TOLD:
             first = self._first.setdefault(row.id, row.position)
             self._at[first] = msgspec.structs.replace(self._at[first], is_error=row.is_error, extra=row.extra)
@@ -138,8 +138,8 @@ def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
 
     Args:
         log: The ledger's log.
-        session: Whose history; its name in full.
-        until: The last position that counts; all if None.
+        session: The full name of the history's session.
+        until: The last position to read; all if None.
     """
     at: dict[int, RowAnnotations] = {}
     imported = _ImportedRows(at)

@@ -1,4 +1,4 @@
-"""What a fold shows to who reads it."""
+"""Build the `History` returned to callers from a fold."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rightful.tokens import Token, Without
 
 
 def history_from(fold: Fold, token: Token) -> History:
-    """Return what a fold shows, as much of it as the token says.
+    """Return the visible items of a fold, up to the token's limit.
 
     Raises:
-        UsageError: Its limit is negative.
+        UsageError: The limit is negative.
     """
     if token.limit is not None and token.limit < 0:
         raise UsageError(f"Invalid limit {token.limit}. Nothing was read. Pass 0 or more, or None for all items.")
@@ -24,9 +24,9 @@ def history_from(fold: Fold, token: Token) -> History:
 
 
 def is_small(fold: Fold, limit: int | None) -> bool:
-    """Whether what a fold shows is read so soon that an event loop need not wait elsewhere for it.
+    """Return whether the visible items of a fold are few enough to read them on an event loop's own thread.
 
-    What stands among it and is not shown is passed over when it is read, and so is counted.
+    Hidden items between them are counted too, because a read must skip them.
     """
     wanted, size_bytes = len(fold.view.items) if limit is None else limit, 0
     for passed, item in enumerate(reversed(fold.view.items)):
@@ -40,7 +40,7 @@ def is_small(fold: Fold, limit: int | None) -> bool:
 
 
 def affects(fold: Fold, without: Without) -> bool:
-    """Whether a history is another one without what a run did from an ordinal on."""
+    """Return whether the history changes if a run's calls from an ordinal on are ignored."""
     run, ordinal, seen = without
     compactions = fold.compactions.get(run, {})
     compacted_later = any(at is None or at > ordinal for at in compactions) or len(compactions.get(ordinal, ())) > seen

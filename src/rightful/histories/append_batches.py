@@ -1,4 +1,4 @@
-"""A batch of items as events: one, or as many as the size of an event's body asks for."""
+"""Convert a batch of items to events: one event, or several if the batch exceeds the size of an event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rightful.identity import composite_key
 from rightful.tokens import Batch
 
 _HEAD_BYTES = 4_096
-"""Room for the names and the punctuation of a body."""
+"""Space for the field names and the punctuation of a body."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -27,10 +27,10 @@ class _Body(msgspec.Struct):
 
 
 def encoded_items(items: list[Any]) -> bytes:
-    """Return items as they are stored.
+    """Return the stored encoding of items.
 
     Raises:
-        InvalidEventError: One is no content.
+        InvalidEventError: An item is not a JSON value.
     """
     return _encode(content.escape(items, "$.items")[0])
 
@@ -40,19 +40,19 @@ def events_of(
 ) -> list[HistoryAppended]:
     """Return the events of a batch, to be written in one append.
 
-    A batch of several says in each of them of how many it is, so that a part of it is not the same batch.
+    If a batch has several events, each contains their number. So a part of a batch never equals the whole one.
 
     Args:
-        session: Whose history.
-        items: What is appended, at least one.
-        run: The key of the run, or one made for this call.
-        said: What is known of the items; agent and usage stand in the first event.
-        read: What was read before.
-        producer: Who writes.
-        at: When.
+        session: The session of the history.
+        items: The items to append, at least one.
+        run: The key of the run, or a key generated for this call.
+        said: The facts about the items; agent and usage are stored in the first event.
+        read: The preceding read.
+        producer: The producer's name.
+        at: The time of the events.
 
     Raises:
-        InvalidEventError: An item is no content, or is larger than an event can be.
+        InvalidEventError: An item is not a JSON value, or exceeds the size of an event.
     """
     parts = list(_split(items, said, read))
     extra = None if len(parts) == 1 else {"parts": len(parts)}
@@ -76,7 +76,7 @@ def events_of(
 
 
 def is_same(event: HistoryAppended, body: bytes) -> bool:
-    """Whether an event appends what a stored one does; what is known beside the items does not matter."""
+    """Return whether an event appends the same items as a stored one. The facts about the items are ignored."""
     found = msgspec.json.decode(body, type=_Body)
     return bytes(found.items) == encoded_items(event.items) and (found.extra or None) == event.extra
 
@@ -107,8 +107,8 @@ def as_list(items: Iterable[Any]) -> list[Any]:
     """Return items as a list.
 
     Raises:
-        UsageError: It is one item outside a list.
+        UsageError: The argument is a single item and not a list.
     """
-    if type(items) is not list and isinstance(items, str | bytes | Mapping):  # an ABC is slow to ask
+    if type(items) is not list and isinstance(items, str | bytes | Mapping):  # `isinstance` with an ABC is slow
         raise UsageError("Expected a list of items, got one item. Nothing was written. Put the item in a list.")
     return list(items)

@@ -1,7 +1,7 @@
-"""The views that are kept: one fold a session, caught up by what was added since.
+"""Cached views: one fold for each session, updated with the rows added since the last read.
 
-What was appended here is remembered for a while, so that who then reads need not read it back. What was taken
-back or compacted is not: to fold that may take long.
+Rows of recently appended items are also cached, so that the next read does not load them from storage. Rows of
+pops and compactions are not cached, because folding them may take long.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class CachedView:
     """The fold of one session.
 
     Attributes:
-        lock: Held while it is caught up, and while it is read.
-        fold: What was folded; None before the first time.
-        position: How far.
+        lock: Acquired to update the fold, and to read it.
+        fold: The fold; None before the first update.
+        position: The position through which it was folded.
     """
 
     __slots__ = ("fold", "lock", "position")
@@ -38,7 +38,7 @@ class CachedView:
 
 
 class RecentRows:
-    """The last items that were appended here, of whatever session, as rows; `limits.HISTORY_WRITTEN_BYTES` of them."""
+    """The rows last appended by this process, of all sessions; at most `limits.HISTORY_WRITTEN_BYTES`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,12 +46,12 @@ class RecentRows:
         self._bytes = 0
 
     def add(self, rows: Iterable[Stored]) -> None:
-        """Remember rows that stand in the ledger, and forget the oldest ones."""
+        """Add rows that are in the ledger, and drop the oldest ones above the limit."""
         run_locked(self._lock, self._add, rows)
 
     def _add(self, rows: Iterable[Stored]) -> None:
         for row in rows:
-            self._bytes += len(row.payload or b"")  # before: an exception may let it be too large, and never too small
+            self._bytes += len(row.payload or b"")  # first: after an exception it may be too large, but never too small
             self._rows[row.position] = row
         while self._rows and self._bytes > limits.HISTORY_WRITTEN_BYTES:
             self._bytes -= len(self._rows.pop(next(iter(self._rows))).payload or b"")
@@ -59,12 +59,12 @@ class RecentRows:
             self._bytes = 0
 
     def commitment(self, position: int) -> str | None:
-        """Return the commitment of a row; None if it is not known."""
+        """Return the commitment of a row; None if it is not cached."""
         row = self._rows.get(position)
         return None if row is None else row.envelope.commitment
 
     def between(self, after: int, until: int) -> list[Stored] | None:
-        """Return all rows behind a position through another; None if one of them is not known."""
+        """Return all rows after a position through another; None if any of them is not cached."""
         try:
             return [self._rows[position] for position in range(after + 1, until + 1)]
         except KeyError:
@@ -74,7 +74,8 @@ class RecentRows:
 class Views:
     """The views of a ledger's histories.
 
-    A process that was forked begins anew: what another thread held in its parent would be held for ever.
+    A forked process starts with new locks and an empty cache: a lock that another thread of the parent had
+    acquired would never be released in the child.
 
     Args:
         log: The ledger's log.
@@ -89,15 +90,15 @@ class Views:
         self._cached: OrderedDict[str, CachedView] = OrderedDict()
         self._written = RecentRows()
         self._last = (0, "")
-        self._pid = os.getpid()  # last: after an exception it begins again
+        self._pid = os.getpid()  # last: after an exception the next call starts over
 
     def known_commitment(self, position: int) -> str | None:
-        """Return the commitment of the row at a position; None if it would have to be read."""
+        """Return the commitment of the row at a position; None if it is not cached."""
         at, commitment = self._last
         return commitment if at == position else self._written.commitment(position)
 
     def commitment(self, position: int) -> str:
-        """Return the commitment of the row at a position, in hexadecimal; empty at 0. Tokens name it."""
+        """Return the commitment of the row at a position, in hexadecimal; empty at 0. Tokens contain it."""
         commitment = self.known_commitment(position)
         if commitment is None:
             commitment = self._log.commitment(position)
@@ -105,7 +106,7 @@ class Views:
         return commitment
 
     def of(self, session: str) -> CachedView:
-        """Return the kept view of a session; take its `lock`, then `catch_up`."""
+        """Return the cached view of a session. Acquire its `lock`, then call `catch_up`."""
         self._check_process()
         return run_locked(self._lock, self._of, session)
 
@@ -122,7 +123,7 @@ class Views:
         return cached
 
     def wrote(self, rows: Iterable[Stored]) -> None:
-        """Remember rows of items that were just appended, so that they can be folded unread."""
+        """Cache rows of items that were just appended, so that they can be folded without a read."""
         self._check_process()
         self._written.add(rows)
 
@@ -131,13 +132,13 @@ class Views:
             self._begin()
 
     def catch_up(self, session: str, cached: CachedView) -> Fold:
-        """Fold what was added to a session up to the ledger's end; its lock is held.
+        """Fold the new rows of a session up to the ledger's end. The caller has acquired the view's lock.
 
-        The end is asked first, so that the view is of one position: what is written meanwhile is beyond it.
+        The end is read first, so that the view belongs to one position. Rows written meanwhile come after it.
         """
         head = self._log.head()
         fold, position = cached.fold, cached.position
-        cached.fold = None  # in case this fails half-way
+        cached.fold = None  # in case of an exception below
         if fold is not None and head > position:
             try:
                 follow(self._log, fold, session, position, head)
@@ -149,14 +150,14 @@ class Views:
         return fold
 
     def catch_up_from_memory(self, session: str, cached: CachedView, head: int) -> None:
-        """Fold what was added to a session up to the ledger's end, if all of it is remembered; its lock is held.
+        """Fold the new rows of a session if all of them are cached. The caller has acquired the view's lock.
 
-        So nothing is read. What has to be folded anew is left to `catch_up`.
+        Nothing is read from storage. If the history must be folded again from the start, `catch_up` does it.
         """
         fold, position = cached.fold, cached.position
         if fold is None or head <= position or (rows := self._written.between(position, head)) is None:
             return
-        cached.fold = None  # in case this fails half-way
+        cached.fold = None  # in case of an exception below
         with contextlib.suppress(RefoldError):
             fold_rows(fold, [row for row in rows if row.envelope.session == session])
             cached.fold, cached.position = fold, head

@@ -1,4 +1,4 @@
-"""Which items a compaction covers: what the token showed and what its holder appended, whole groups only."""
+"""The items that a compaction covers: those read with its token and those appended with it, in whole groups."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rightful.tokens import Token
 
 
 def names_of(named: Iterable[Any]) -> Covers:
-    """Return names of items as they are written down.
+    """Convert names of items to their stored form.
 
     Raises:
-        UsageError: One is no name of an item.
+        UsageError: A name is not an item id or a range.
     """
     try:
         return msgspec.convert(list(named), Covers)
@@ -31,15 +31,15 @@ def names_of(named: Iterable[Any]) -> Covers:
 
 
 def covers_of(token: Token, fold: Fold, named: Covers | None) -> Covers:
-    """Return what a compaction with a token covers, as it is written down.
+    """Return the items that a compaction with a token covers, in their stored form.
 
     Args:
-        token: What was read; nothing was taken out of the history since.
-        fold: The history as it is now.
-        named: Which items shall give way; all that can if None.
+        token: The token of the read; no item was removed from the history since.
+        fold: The current history.
+        named: The items to replace; all possible ones if None.
 
     Raises:
-        UsageError: An item is named that the holder of the token has not seen, or a group would be cut.
+        UsageError: A named item was neither read nor appended with the token, or a group would be split.
     """
     view, _ = fold.view.shown()
     own = seen(token, fold)
@@ -59,7 +59,7 @@ def covers_of(token: Token, fold: Fold, named: Covers | None) -> Covers:
 
 
 def seen(token: Token, fold: Fold) -> list[Item]:
-    """Return what the holder of a token has seen: its window, and what it has appended since."""
+    """Return the items known to the token's owner: those read with it, and those appended with it since."""
     window, _ = fold.view.shown(token.limit, token.position)
     known = {item.id for item in window}
     wrote = {batch.id: batch.count for batch in token.wrote}

@@ -1,4 +1,4 @@
-"""The full history as a person or a program asks for it."""
+"""Build the full history returned to callers from a fold."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from rightful.projections.histories.history_items import objects
 
 
 def full_history(session: str, position: int, fold: Fold) -> FullHistory:
-    """Return everything that a history ever held, in the order of the log.
+    """Return all items that were ever in a history, in the order of the log.
 
     Args:
-        session: Whose history.
+        session: The session of the history.
         position: The position through which it was folded.
-        fold: Its fold, made `whole`.
+        fold: Its fold, created with `whole`.
     """
     chronicle = fold.chronicle
     assert chronicle is not None

@@ -1,4 +1,4 @@
-"""What a reader of a history gets."""
+"""The types returned to readers of a history."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rightful.tokens import Token
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """What the model would see next. It unpacks into its items and its token.
+    """The items that the model would see next. It unpacks into its items and its token.
 
     Attributes:
-        items: The items, oldest first; the caller's own objects.
-        token: What was read; needed to append and to compact.
+        items: The items, oldest first. The caller may change them.
+        token: Identifies this read; needed to append and to compact.
         ids: The id of each item.
-        left_out: The ids of tool outputs that are left out because their call is gone.
-        owed: The response id of a compaction that is owed (empty if it has none); None if none is.
+        left_out: The ids of tool outputs that are omitted because their call was removed.
+        owed: The response id of a deferred compaction (empty if it has none); None without one.
     """
 
     items: list[Any]
@@ -34,16 +34,16 @@ class History(Struct, frozen=True, kw_only=True):
 
 
 class HistoryEntry(Struct, frozen=True, kw_only=True):
-    """One item of the full history, and what became of it.
+    """One item of the full history, and its current state.
 
     Attributes:
         id: Its id.
-        item: What it says; None once it is erased.
-        position: Where its event stands.
-        fate: `shown`, `compacted`, `popped`, `cleared`, `left out` (a tool output whose call is gone), or `inert`
-            (a summary that was never shown, since nothing that it stands for was there any more).
-        by: The position of the event that took it out of the view; None where it is shown.
-        summary: Whether it stands for others: a compaction put it there, or is followed by it in a tool's file.
+        item: Its content; None once it is erased.
+        position: The position of its event.
+        fate: `shown`, `compacted`, `popped`, `cleared`, `left out` (a tool output whose call was removed), or `inert`
+            (a summary that was never shown, because none of the items it replaces was left).
+        by: The position of the event that removed it from the view; None if it is shown.
+        summary: Whether it replaces other items: a compaction added it, or it follows one in a tool's file.
     """
 
     id: ItemKey
@@ -55,14 +55,14 @@ class HistoryEntry(Struct, frozen=True, kw_only=True):
 
 
 class FullHistory(Struct, frozen=True, kw_only=True):
-    """Everything that a history ever held, in order, and each of its compactions.
+    """All items that were ever in a history, in order, and all of its compactions.
 
     Attributes:
-        session: Whose history.
+        session: The session of the history.
         position: The position through which it was folded.
         entries: All items.
         compactions: All compactions, by position.
-        ignored: Events that say nothing any more, or that could not be followed: the position and why.
+        ignored: Events without effect, or that could not be applied: the position and the reason.
     """
 
     session: str

@@ -1,4 +1,4 @@
-"""From the rows of a ledger to the fold of one history: whose rows, up to where, and which of them count."""
+"""Fold the rows of one history: select the sessions, the last position of each, and the rows that count."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _FOLDED = HISTORY | ASIDE | TOLD
 
 
 class RefoldError(Exception):
-    """A row says that what was folded must be folded anew. It never leaves this package."""
+    """A new row requires a fold from the start. This error never leaves the package."""
 
 
 def folded(log: Log, session: str, until: int, *, whole: bool = False, without: Without | None = None) -> Fold:
-    """Return the fold of a history through a position, made from its rows alone.
+    """Return the fold of a history through a position, computed from its rows only.
 
     Args:
-        log: Where they stand.
-        session: Whose history.
+        log: The ledger's log.
+        session: The session of the history.
         until: The position.
-        whole: Keep everything that it ever held.
-        without: What is to count as never done.
+        whole: Keep all items that were ever in the history.
+        without: The calls of a run to ignore.
 
     Raises:
         UpgradeError: A row is of a newer version.
-        DamagedRowError: A row does not fit its checksum.
+        DamagedRowError: A row does not match its checksum.
     """
     fold = Fold(Shown(without=without), whole=whole)
     try:
@@ -47,7 +47,7 @@ def folded(log: Log, session: str, until: int, *, whole: bool = False, without: 
 
 
 def _folded_with_care(log: Log, session: str, until: int, *, whole: bool, without: Without | None) -> Fold:
-    """Return the fold of a history of which something was withdrawn, or that begins with another one."""
+    """Return the fold of a history with withdrawn events, or that was forked from another one."""
     is_appended: set[str] = set()
     while True:
         fold = Fold(whole=whole)
@@ -64,19 +64,19 @@ def _folded_with_care(log: Log, session: str, until: int, *, whole: bool, withou
 
 
 def follow(log: Log, fold: Fold, session: str, after: int, until: int, *, is_new: bool = False) -> None:
-    """Fold what stands behind a position of a session.
+    """Fold the rows of a session after a position.
 
     Args:
-        log: Where it stands.
-        fold: What was folded through that position.
-        session: Whose rows.
+        log: The ledger's log.
+        fold: The fold through that position.
+        session: The session of the rows.
         after: The position.
-        until: Through which position it is folded.
-        is_new: What the history begins with, and what was withdrawn of it, is known up to there.
+        until: The last position to fold.
+        is_new: Whether `fold` already knows the forks and withdrawals through `until`.
 
     Raises:
-        RefoldError: What was folded must be folded anew, with what these rows say.
-        UpgradeError: A row is of a type that this program does not know: it may say something of the history.
+        RefoldError: A row requires a fold from the start.
+        UpgradeError: A row is of a type that this program does not know, and may change the history.
     """
     placed = fold.shown.placed if is_new else {}
     for page in log.of_session(session, None, after, until):
@@ -84,7 +84,7 @@ def follow(log: Log, fold: Fold, session: str, after: int, until: int, *, is_new
 
 
 def _in_place(log: Log, placed: Mapping[str, Sequence[str]], rows: Iterable[Stored], until: int) -> Iterator[Stored]:
-    """Yield rows, and behind a withdrawn event the rows of what has its place, which are left out where they are."""
+    """Yield rows. The rows of a replacement follow the withdrawn event, and are omitted at their own position."""
     moved = {id_ for ids in placed.values() for id_ in ids}
     for row in rows:
         if row.envelope.id in moved:
@@ -96,7 +96,7 @@ def _in_place(log: Log, placed: Mapping[str, Sequence[str]], rows: Iterable[Stor
 
 
 def fold_rows(fold: Fold, rows: Iterable[Stored], *, is_new: bool = False) -> None:
-    """Fold the rows of a session that come next; as `follow`, which reads them."""
+    """Fold the next rows of a session, which the caller has read. Arguments and errors are those of `follow`."""
     for row in rows:
         kind = row.envelope.type
         if kind not in _FOLDED:
@@ -113,9 +113,9 @@ def fold_rows(fold: Fold, rows: Iterable[Stored], *, is_new: bool = False) -> No
 
 
 def chain(log: Log, session: str, until: int) -> list[tuple[str, int, Shown]]:
-    """Return whose rows make a history, and up to where: those that it was forked from first.
+    """Return the sessions whose rows form a history, with the last position of each; the forked ones come first.
 
-    Each fork goes back in the ledger, so this ends, whatever was written.
+    Each fork refers to an earlier position, so the loop always ends.
     """
     found: list[tuple[str, int, Shown]] = []
     while True:
@@ -132,7 +132,7 @@ def chain(log: Log, session: str, until: int) -> list[tuple[str, int, Shown]]:
 
 
 def _fork(log: Log, session: str, until: int, settled: dict[str, frozenset[int]]) -> Stored | None:
-    """Return the fork that a history begins with, if it does, and with what stood before it."""
+    """Return the row of the fork that a history begins with; None if it does not begin with a fork."""
     shown = Shown(settled)
     for page in log.of_session(session, ["history.forked"], until=until):
         for row in page:
@@ -147,7 +147,7 @@ def _fork(log: Log, session: str, until: int, settled: dict[str, frozenset[int]]
 
 
 def _live(log: Log, session: str, id_: str, gone: set[int], until: int) -> frozenset[int]:
-    """Return which revisions of an event still count: the accepted ones, or the only one in quarantine."""
+    """Return the revisions of an event that still count: the accepted ones, or else the only one in quarantine."""
     rows = [row.envelope for row in log.of_id(id_) if row.position <= until and row.envelope.session == session]
     live = [envelope for envelope in rows if envelope.revision not in gone]
     accepted = frozenset(envelope.revision for envelope in live if envelope.outcome in ACCEPTED)

@@ -1,4 +1,4 @@
-"""Sending what changes a history to the log, and asking again where its answer was lost."""
+"""Append the events of a history, and retry if the outcome is unknown."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def send(
     wrote: list[Stored] | None = None,
     inline: bool = False,
 ) -> list[Receipt]:
-    """Append events; what is not known to be written is settled by sending it again.
+    """Append events. If the outcome is unknown, append them again to find it out.
 
     Args:
-        log: Where to.
-        events: What is appended.
+        log: The ledger's log.
+        events: The events to append.
         unless: As `Log.append`.
         after: As `Log.append`.
         all_new: As `Log.append`.
@@ -35,7 +35,7 @@ def send(
         inline: As `Log.append`.
 
     Raises:
-        InvalidEventError: One is invalid. Nothing of it was written.
+        InvalidEventError: An event is not valid. Nothing of it was written.
         ConditionFailedError: As `Log.append`.
         StorageError: As `Log.append`.
     """
@@ -51,5 +51,5 @@ def send(
 
 
 def any_of(session: str, types: Iterable[str]) -> DCBQuery:
-    """Return what any row of a session that is of one of these types fits."""
+    """Return the query that matches every row of a session with one of these types."""
     return DCBQuery(items=[DCBQueryItem(types=sorted(types), tags=[f"session:{session}"])])

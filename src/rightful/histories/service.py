@@ -1,4 +1,4 @@
-"""Reading and writing the histories of one ledger."""
+"""Read and write the histories of one ledger."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from rightful.storage.critical_sections import run_locked
 from rightful.tokens import Batch, Token, Without, Wrote
 
 PRODUCER = "history"
-"""Who writes what a caller of the API does."""
+"""The producer of events that the API writes."""
 
 
 class Histories:
-    """Reads and writes histories. It can be used by many threads at once.
+    """Reads and writes histories. Threads may share it.
 
     Args:
         log: The ledger's log.
         ledger_id: The ledger's id, for tokens.
-        clock: Tells when something is done; microseconds since 1970, UTC.
-        producer: Who writes.
+        clock: Returns the time of an event; microseconds since 1970, UTC.
+        producer: The producer's name.
     """
 
     def __init__(self, log: Log, *, ledger_id: str = "", clock: Clock = now_us, producer: str = PRODUCER) -> None:
@@ -58,17 +58,17 @@ class Histories:
     def history(
         self, session: str, limit: int | None = None, *, without: tuple[str, int] | Without | None = None
     ) -> History:
-        """Return what the model would see next.
+        """Return the items that the model would see next.
 
         Args:
-            session: Its name in full. A session of which nothing stands has an empty history.
-            limit: Only its last items, so many; all if None.
-            without: A run and an ordinal: what that run appended from that call on, and what it compacted, counts
-                as never done. So a run that is repeated does not see its first attempt.
+            session: The session's full name. A session without events has an empty history.
+            limit: The maximum number of items, counted from the end; all if None.
+            without: A run and an ordinal. The items that the run appended from that call on, and its compactions
+                from there, are ignored. So a repeated run does not see its first attempt.
 
         Raises:
             UsageError: The limit is negative.
-            UpgradeError: A row of it is newer than this program.
+            UpgradeError: A row of the history is newer than this program.
         """
         undone = None if without is None else Without(*without)
         cached = self._views.of(session)
@@ -91,22 +91,23 @@ class Histories:
         without: tuple[str, int] | Without | None = None,
         fold_recent: bool = False,
     ) -> History | None:
-        """Return what `history` does, where nothing has to be folded or waited for and little be read; else None.
+        """Return the result of `history` if it is available without folding or waiting and is small; else None.
 
-        So an event loop can ask for it without giving it to a thread. Raises as `history` does.
+        An event loop can call it on its own thread. It raises the same errors as `history`.
 
         Args:
             session: As `history`.
             limit: As `history`.
             without: As `history`.
-            fold_recent: Fold first what was added since the last time, if it is little and was all appended here.
+            fold_recent: First fold the rows added since the last read, if this process appended all of them and
+                they are still cached.
         """
         cached = self._views.of(session)
         if cached.lock.locked():
             return None
         undone = (
             None if without is None else Without(*without)
-        )  # below, another thread may be faster, and is waited for
+        )  # another thread may still acquire the lock first; then this waits
         return run_locked(cached.lock, self._ready, session, limit, undone, cached, fold_recent=fold_recent)
 
     def _ready(
@@ -124,15 +125,15 @@ class Histories:
         return history_from(fold, Token(session, head, self._ledger_id, limit, commitment=commitment))
 
     def full(self, session: str, *, at: int | None = None) -> FullHistory:
-        """Return everything that a history ever held, and what became of it.
+        """Return all items that were ever in a history, with their current state.
 
         Args:
-            session: Its name in full.
-            at: The position through which it is told; all of the ledger if None.
+            session: The session's full name.
+            at: The last position to read; all of the ledger if None.
 
         Raises:
             UsageError: The position is negative.
-            UpgradeError: A row of it is newer than this program.
+            UpgradeError: A row of the history is newer than this program.
         """
         head = self.log.head()
         if at is not None and at < 0:
@@ -146,19 +147,19 @@ class Histories:
         """Append items to a history, in one append.
 
         Args:
-            to: The token of what was read; or a session's name, where nothing was read.
-            items: What to append, in order: JSON values.
-            batch: What is known of them. With a run and an ordinal the call can be repeated, in any process.
+            to: The token of the read, or a session's name if nothing was read.
+            items: The items to append, in order: JSON values.
+            batch: Facts about the items. With a run and an ordinal the call can be repeated, in any process.
             inline: As `Log.append`.
 
         Returns:
-            A token that also covers what was appended.
+            A token that also covers the appended items.
 
         Raises:
-            RunDiffersError: That call of that run appended something else before. Nothing was written.
-            InvalidEventError: An item is no content, or too large. Nothing was written.
-            UsageError: The token is of another ledger, a run is given without an ordinal, or one item outside a
-                list. Nothing was written.
+            RunDiffersError: The same call of that run appended other items before. Nothing was written.
+            InvalidEventError: An item is not a JSON value, or is too large. Nothing was written.
+            UsageError: The token belongs to another ledger, a run was passed without an ordinal, or `items` is a
+                single item. Nothing was written.
         """
         token = to if isinstance(to, Token) else Token(to, 0, self._ledger_id, void="nothing was read")
         self._check_ledger(token)
@@ -191,9 +192,9 @@ class Histories:
         return structs.replace(token, wrote=(*token.wrote, *own))
 
     def done(self, session: str, run: str, ordinal: int) -> dict[str, int]:
-        """Return what a run did before as one of its calls: `extend`, `pop` or `clear`, and its position.
+        """Return what one call of a run did before: `extend`, `pop` or `clear`, with the position of its event.
 
-        Pops and clears are a run's by their key, `composite_key(run, ordinal)`.
+        Pops and clears belong to a run by their key, `composite_key(run, ordinal)`.
         """
         key = composite_key(run, ordinal)
         keys = {"extend": (run, ordinal, 0), "pop": (key,), "clear": (key,)}
@@ -204,32 +205,32 @@ class Histories:
         return {what: rows[0].position for what, rows in found.items() if rows}
 
     def compactions(self, session: str, run: str, ordinal: int) -> list[list[ItemKey]]:
-        """Return the compactions that a run made after so many calls: of each the ids of the items it left."""
+        """Return the compactions that a run made after `ordinal` calls: for each, the ids of the remaining items."""
         cached = self._views.of(session)
         return run_locked(
             cached.lock, lambda: list(self._views.catch_up(session, cached).compactions.get(run, {}).get(ordinal, ()))
         )
 
     def pop(self, session: str, *, key: str | None = None, inline: bool = False) -> Any:  # noqa: ANN401 - content
-        """Take the last item of a history back; it remains in the log.
+        """Remove the last item from a history. It remains in the log.
 
         Args:
-            session: Whose.
+            session: The session of the history.
             key: A key of your own, so that the call can be repeated: it returns the same item again.
             inline: As `Log.append`.
 
         Returns:
-            The item; None where the history shows nothing.
+            The item; None if the history is empty.
 
         Raises:
-            UsageError: Others changed it each time. Nothing was written.
+            UsageError: Other writers changed the history during each attempt. Nothing was written.
         """
         key_ = composite_key(session, "pop", key or uuid.uuid4().hex)
         id_ = event_id(self._producer, key_)
         for _ in range(limits.HISTORY_ATTEMPTS):
             cached = self._views.of(session)
             shown, head = run_locked(cached.lock, self._newest, session, cached)
-            if key is not None and (rows := self.log.of_id(id_)):  # behind the head it would fail the condition
+            if key is not None and (rows := self.log.of_id(id_)):  # after the head it would fail the condition
                 return self._popped(rows[0])
             if not shown and key is None:
                 return None
@@ -244,11 +245,11 @@ class Histories:
         raise UsageError(f"Other writers kept changing the history of {session}. Nothing was popped. Try again.")
 
     def _newest(self, session: str, cached: CachedView) -> tuple[list[Item], int]:
-        """Return the last item that a history shows, if there is one, and the position it was folded through."""
+        """Return the last visible item of a history, if any, and the position through which it was folded."""
         return self._views.catch_up(session, cached).view.shown(1)[0], cached.position
 
     def _popped(self, row: Any) -> Any:  # noqa: ANN401 - content
-        """Return the item that a pop took, as it said when it was taken."""
+        """Return the item that a pop removed, with its content at that time."""
         if row.body is None:
             return None
         names = body_of(row.envelope, row.body, row.position).items
@@ -259,10 +260,10 @@ class Histories:
         return found[0] if found else None
 
     def clear(self, session: str, *, key: str | None = None, inline: bool = False) -> Receipt:
-        """Take all that a history shows out of it; it remains in the log.
+        """Remove all items from a history. They remain in the log.
 
         Args:
-            session: Whose.
+            session: The session of the history.
             key: A key of your own, so that the call can be repeated.
             inline: As `Log.append`.
         """
@@ -274,7 +275,7 @@ class Histories:
         )
         return self._send([event], inline=inline)[0]
 
-    def compact(  # noqa: PLR0913 - as many facts as the event has
+    def compact(  # noqa: PLR0913 - one argument for each field of the event
         self,
         token: Token,
         items: Iterable[Any],
@@ -287,27 +288,27 @@ class Histories:
         ordinal: int | None = None,
         inline: bool = False,
     ) -> Receipt:
-        """Let items give way to others that stand for them, in one append. All remain in the log.
+        """Replace items with a summary of them, in one append. All items remain in the log.
 
         The call can be repeated: with the same token, items and covers it returns the first receipt again.
 
         Args:
-            token: What was read.
-            items: What stands for them.
-            covers: Which items give way, by id or range; None for all that the token showed and its holder appended,
-                but for the parts of groups that would be cut.
-            mode: How it was done.
-            response_id: The provider's response that it was made from.
-            run: The key of the run that does it.
-            usage: What the compaction itself used.
-            ordinal: How many calls that run has made before, so that a repeated run sees it from there on.
+            token: The token of the read.
+            items: The items of the summary.
+            covers: The items to replace, by id or range. None for all items that were read or appended with the
+                token, except parts of groups that would be split.
+            mode: How the compaction was made.
+            response_id: The provider's response that the summary is based on.
+            run: The key of the run that compacts.
+            usage: The token usage of the compaction itself.
+            ordinal: The number of earlier calls of that run, so that a repeated run sees the compaction from there on.
             inline: As `Log.append`.
 
         Raises:
-            StaleTokenError: The history was cleared, popped or compacted since. Nothing was written.
-            VoidTokenError: The token proves nothing. Nothing was written.
-            UsageError: The token is of another ledger, an item is named that its holder has not seen, or a group
-                would be cut. Nothing was written.
+            StaleTokenError: The history was cleared, popped or compacted since the read. Nothing was written.
+            VoidTokenError: The token is not based on a read. Nothing was written.
+            UsageError: The token belongs to another ledger, a named item was neither read nor appended with it, or
+                a group would be split. Nothing was written.
         """
         if token.void:
             raise VoidTokenError(token.session, token.void)
@@ -335,12 +336,12 @@ class Histories:
             unless = any_of(token.session, CHANGES)
             return self._send([event], unless=unless, after=token.position, inline=inline)[0]
         except (ConditionFailedError, StaleTokenError):
-            if (before := self._receipt(key)) is not None:  # the same call, from somewhere else at once
+            if (before := self._receipt(key)) is not None:  # another process made the same call at the same time
                 return before
             raise StaleTokenError(token.session, token.position, self._changed(token)) from None
 
     def _receipt(self, key: str) -> Receipt | None:
-        """Return the receipt of what was done before under a key."""
+        """Return the receipt of an earlier event with this key; None if there is none."""
         rows = self.log.of_id(event_id(self._producer, key))
         return Receipt(rows[0].envelope.id, "duplicate", rows[0].position, rows[0].position) if rows else None
 
@@ -386,27 +387,26 @@ class Histories:
                 )
 
     def _changed(self, token: Token) -> int | None:
-        """Return the position of the first change behind a token's."""
+        """Return the position of the first change after the token's position."""
         for page in self.log.of_session(token.session, CHANGES, token.position):
             return page[0].position
         return None
 
     def fork(self, session: str, into: str, *, at: int | None = None, inline: bool = False) -> Token:
-        """Let a new history begin with what another one showed. Nothing is copied.
+        """Start a new history with the items of another one. Nothing is copied.
 
         Args:
-            session: Whose history.
-            into: The session of the new one; nothing may stand in its history yet.
-            at: The position at which it begins; the end of the ledger if None. With a position the call can be
-                repeated.
+            session: The session of the existing history.
+            into: The session of the new history, which must be empty.
+            at: The position whose items the new history starts with; the end of the ledger if None. With a position
+                the call can be repeated.
             inline: As `Log.append`.
 
         Returns:
-            A token of the new history, as it begins.
+            A token for the start of the new history.
 
         Raises:
-            UsageError: The new history holds something already, or the position is not in the ledger. Nothing was
-                written.
+            UsageError: The new history is not empty, or the position is not in the ledger. Nothing was written.
         """
         head = self.log.head()
         if at is not None and not 0 <= at <= head:
