@@ -315,6 +315,22 @@ def test_only_sessions_without_a_log_are_to_be_imported(run: Run, ledger: Path) 
     assert "--without-session t:a` audits without this session and its grades; repeat the option to" in text
 
 
+def test_policy_option_applies_its_aliases_to_both_sides(run: Run, ledger: Path, here: Path) -> None:
+    """Both sessions saw one lesson in two spellings, so the wrong session's credit moves nothing."""
+    with rightful.open(ledger) as opened:
+        opened.append([exposed("t:a", "x", at=50.5), exposed("t:b", "./x", at=60.5), graded("t:a", 0.8, at=200.5)])
+    (here / "aliases.json").write_text('{"arm_aliases": {"./x": "x"}}')
+
+    words = ("audit", "historical-newest", "--policy", "aliases.json")
+    document, text = run(*words, "--json").document, run(*words).out
+
+    assert [shift["arm"] for shift in document["per_arm"]] == ["x"]
+    assert (document["foreign_grades"], document["best_changes"], document["selection_shift"]) == (1, False, 0.0)
+    assert "historical-newest with aliases.json (" in text
+    assert "bound with aliases.json (" in text
+    assert run("audit", "--recorded", "x.json", "--policy", "aliases.json").code == 2
+
+
 MANY = '{"prior": [2, 2], "skew_s": 3, "credit": "split", "marginals": true}'
 
 

@@ -108,9 +108,28 @@ def test_a_foreign_file_is_a_problem_where_it_is_named_and_passed_over_in_a_fold
     assert (named.code, found.code) == (2, 1)
     assert named.out.endswith("nothing; 1 problem.\n")
     assert named.err.startswith(f"rightful: {path}:1: problem: an object with `cookies` is not of ")
-    why = "an object that is not of a kind asked for"
-    assert found.out == f"{here}/ws: nothing was recognised and imported: {why}. --json lists each file.\n"
+    why = "1 file of an unknown format"
+    assert found.out == f"{here}/ws: nothing was imported: {why}. --json lists each file.\n"
     assert found.err == ""
+
+
+def test_folder_of_another_tool_names_the_tool(ledger: Path, run: Run, here: Path) -> None:
+    meta = {"timestamp": "2026-08-01T10:00:00.000Z", "type": "session_meta", "payload": {"id": "x", "cwd": "/"}}
+    for name in "ab":
+        write(here / "codex" / f"{name}.jsonl", meta)
+    write(here / "qwen" / "a.jsonl", {"session_id": "q", "qwen_code_version": "1"})
+
+    codex, qwen = run("import", "claude-code", here / "codex"), run("import", "claude-code", here / "qwen")
+
+    assert codex.out == (
+        f"{here}/codex: nothing was imported: 2 files of kind codex (use `rightful import codex`). "
+        "--json lists each file.\n"
+    )
+    assert qwen.out == (
+        f"{here}/qwen: nothing was imported: a session of Qwen Code (recognised, but not imported by this version). "
+        "--json lists each file.\n"
+    )
+    assert (codex.code, qwen.code) == (1, 1)
 
 
 def test_a_path_that_is_not_there_is_a_problem_and_no_file(ledger: Path, run: Run, here: Path) -> None:
@@ -192,8 +211,8 @@ def test_files_that_nobody_looked_at_are_counted_with_those_passed_over(ledger: 
 
     done = run("import", "auto", here / "ws")
 
-    why = "an object that is not of a kind asked for; 2 files with other suffixes: 2 .md"
-    assert done.out == f"{here}/ws: nothing was recognised and imported: {why}. --json lists each file.\n"
+    why = "1 file of an unknown format; 2 files with other suffixes: 2 .md"
+    assert done.out == f"{here}/ws: nothing was imported: {why}. --json lists each file.\n"
     assert (done.code, done.err) == (1, "")
 
     write(here / "ws" / "d.jsonl", {"session_id": "g", "start_time": "2026-08-01T10:00:00Z", "harness": "x"})

@@ -65,6 +65,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="reference policy; without POLICY, the policy to audit (default: bound)",
     )  # fmt: skip
     parser.add_argument(
+        "--policy", dest="shared", metavar="POLICY",
+        help="policy whose fields, such as aliases and graders, apply to both sides",
+    )  # fmt: skip
+    parser.add_argument(
         "--recorded", metavar="FILE",
         help="bandit state file whose rule to identify; `-` for stdin",
     )  # fmt: skip
@@ -110,7 +114,11 @@ def _sides(args: argparse.Namespace) -> tuple[Named, Named]:
     """
     default = "bound" if what_if.is_used(args, but=_BALANCES) else "historical-newest"
     audited = options.policy_named(args.policy or args.against or default, "POLICY" if args.policy else "--against")
-    return audited, options.policy_named(args.against or "bound" if args.policy else "bound", "--against")
+    reference = options.policy_named(args.against or "bound" if args.policy else "bound", "--against")
+    if args.shared is None:
+        return audited, reference
+    shared = options.policy_named(args.shared)
+    return options.with_fields_of(audited, shared), options.with_fields_of(reference, shared)
 
 
 def _balances(found: Audit) -> str | None:

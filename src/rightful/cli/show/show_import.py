@@ -47,6 +47,8 @@ _NOUNS = {
 }
 
 
+_OF_KIND, _UNKNOWN_FORMAT = "a file of kind ", "a file of an unknown format"
+_NOT_IMPORTED = "not imported by this version"
 _REASONS = 5  # reasons for passing over files that the line for a folder lists
 _OUTCOMES = ("refined", "reemitted", "stale")
 """The stored outcomes other than `appended`; counted separately for kinds with a receipt per record."""
@@ -253,16 +255,27 @@ class Totals:
 def _unrecognised(folder: str, passed: list[tuple[str, str]]) -> str:
     """Return the line for a folder of which nothing was recognised, with the most frequent reasons."""
     counts = Counter(_reason(what) for _, what in passed)
-    reasons = [what if count == 1 else f"{count:,} times {what}" for what, count in counts.most_common(_REASONS)]
+    reasons = [_counted(what, count) for what, count in counts.most_common(_REASONS)]
     more = len(counts) - _REASONS
     reasons += [f"and {terminal.plural(more, 'other reason')}"] * (more > 0)
-    return f"{folder}: nothing was recognised and imported: {'; '.join(reasons)}. --json lists each file."
+    return f"{folder}: nothing was imported: {'; '.join(reasons)}. --json lists each file."
 
 
 def _reason(what: str) -> str:
     """Return why a file was skipped, without the details of this file."""
-    short = what.removeprefix(SKIPPED).partition(";")[0]
-    return "an object that is not of a kind asked for" if short.startswith("an object with") else short
+    short, _, more = what.removeprefix(SKIPPED).partition(";")
+    if short.startswith(_OF_KIND):
+        return f"{short} (use `rightful import {short.removeprefix(_OF_KIND)}`)"
+    if short.startswith("an object with"):
+        return _UNKNOWN_FORMAT
+    return f"{short} (recognised, but {_NOT_IMPORTED})" if more.strip() == _NOT_IMPORTED else short
+
+
+def _counted(reason: str, count: int) -> str:
+    """Return a reason with the number of its files, if it has several."""
+    if reason.startswith((_OF_KIND, _UNKNOWN_FORMAT)):
+        return f"{terminal.plural(count, 'file')}{reason.removeprefix('a file')}"
+    return reason if count == 1 else f"{count:,} times {reason}"
 
 
 def _folder(report: FileReport) -> str:

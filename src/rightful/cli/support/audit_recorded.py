@@ -29,6 +29,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.against is not None:
         raise UsageError("--recorded compares the file with every rule; omit --against, or pass one more as POLICY.")
+    if args.shared is not None:
+        raise UsageError("--recorded compares the file with every rule; omit --policy, or pass it as POLICY.")
     is_given = args.policy is not None or what_if.is_used(args)
     named = options.policy_named(args.policy or "bound", "POLICY") if is_given else None
     data, as_of = _read(args.recorded), options.as_of(args)

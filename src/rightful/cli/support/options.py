@@ -119,6 +119,22 @@ def description_of(policy: Policy) -> str:
     return ", ".join([name, *parts, *([f"{more} more"] if more else [])])
 
 
+def with_fields_of(named: Named, shared: Named) -> Named:
+    """Return a policy with the fields in which another one differs from `bound`, such as its aliases and graders.
+
+    Raises:
+        PolicyError: The result is not a valid policy.
+    """
+    base, wire = PRESETS["bound"].as_dict(), shared.policy.as_dict()
+    changes = {field: value for field, value in wire.items() if base.get(field) != value}
+    label = f"{named.label} with {shared.label}"
+    try:
+        policy = policy_of({**named.policy.as_dict(), **changes})
+    except PolicyError as error:
+        raise PolicyError(f"{label}: {error.what}") from None
+    return named if policy == named.policy else Named(label, None, policy)
+
+
 def _value(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= _VALUE_CHARS else f"{text[: _VALUE_CHARS - 1]}…"

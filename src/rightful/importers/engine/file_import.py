@@ -167,12 +167,15 @@ class FileImport:
         for event, receipt in zip(more, self._log.append(more) if more else (), strict=True):
             self._count(part[0][0], event, receipt)
 
-    def skip(self, items: Iterator[Found | Problem], kinds: list[Kind], *, named: bool) -> None:
+    def skip(
+        self, items: Iterator[Found | Problem], kinds: list[Kind], *, rival: Kind | None = None, named: bool
+    ) -> None:
         """Report in one problem or note why a file is not imported: it is broken, or not of an accepted kind.
 
         Args:
             items: The items that were examined.
             kinds: The accepted kinds.
+            rival: The kind that the file has instead, if known.
             named: Whether the user named the file. If so, a file of another kind is a problem.
         """
         head = list(items)
@@ -180,7 +183,10 @@ class FileImport:
         problems = [item for item in head if isinstance(item, Problem)]
         shape = described(os.path.basename(self.report.path), [item.value for item in found])  # noqa: PTH119 - a name is compared, no path is built
         unread = "".join(f"; {item.what}" for item in problems if item.what.startswith(ONLY))
-        if found:
+        if rival is not None:
+            what = f"a file of kind {rival.NAME}; import it as {rival.NAME}, or as auto"
+            self._skip_with(Problem(None, what), None, named=named)
+        elif found:
             self._skip_with(Problem(found[0].line, mismatch_text(found[0], kinds) + unread), shape, named=named)
         elif problems and problems[0].what.startswith(NO_OBJECT):
             self._skip_with(problems[0], shape, named=named)

@@ -268,7 +268,7 @@ class Import(NamedTuple):
             run.add_problem(found.refusal)
             return None
         if found.kind is None:
-            run.skip(found.items, self.kinds, named=origin.is_named)
+            run.skip(found.items, self.kinds, rival=found.rival, named=origin.is_named)
             return None
         return found.kind, found.items
 

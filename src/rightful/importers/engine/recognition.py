@@ -31,11 +31,13 @@ class Recognition(NamedTuple):
         kind: The kind of the file; None if no object proves one.
         items: All items of the file, including those that were examined.
         refusal: Why the file is not of the kind that the user named, if known.
+        rival: The kind that a skipped file of a folder has instead, if known.
     """
 
     kind: Kind | None
     items: Iterator[Found | Problem]
     refusal: Problem | None = None
+    rival: Kind | None = None
 
 
 def recognise(
@@ -51,6 +53,7 @@ def recognise(
         origin: Where the file is; its path may show its kind.
         items: The objects and problems of the file.
         others: Returns all kinds. Called for each object of a file for which the user named one kind, until one fits.
+            In a folder, they are only compared with the first objects of a file that is skipped.
     """
     for kind in kinds:
         if is_placed(kind) and kind.knows(origin.path):
@@ -70,9 +73,18 @@ def recognise(
                 head[-1] = Problem(item.line, mismatch_text(item, kinds))
         if count == limits.FOREIGN_OBJECTS:
             what = f"{ONLY} {count:,} objects were examined"
-            return Recognition(None, chain(head, [Problem(None, what, lost=False)] * any(True for _ in items)))
+            more = [Problem(None, what, lost=False)] * any(True for _ in items)
+            return Recognition(None, chain(head, more), rival=_rival(kinds, head, others))
     is_alone = origin.is_named and len(kinds) == 1
-    return Recognition(kinds[0] if is_alone and _is_emptied(head) else None, iter(head))
+    kind = kinds[0] if is_alone and _is_emptied(head) else None
+    return Recognition(kind, iter(head), rival=_rival(kinds, head, others))
+
+
+def _rival(kinds: list[Kind], head: list[Found | Problem], others: Callable[[], Iterable[Kind]]) -> Kind | None:
+    """Return the kind of a file that is not of the only accepted kind."""
+    if len(kinds) != 1:
+        return None
+    return next((kind for item in head if isinstance(item, Found) and (kind := _first(others(), item))), None)
 
 
 def _is_emptied(head: list[Found | Problem]) -> bool:
