@@ -81,7 +81,7 @@ def test_people_get_the_problems_on_stderr_with_file_and_line(ledger: Path, run:
         f"rightful: {path}:3: problem: Expected a session id, got 'unknown', "
         "which names no session - at `$.session_id`\n"
     )
-    problem = "1 problem (1 in files that brought nothing new)"
+    problem = "1 problem (1 in files without new events)"
     assert (again.code, again.out) == (2, f"{path}: 2 there already\n1 file: 2 there already; {problem}.\n")
 
 
@@ -106,7 +106,7 @@ def test_a_foreign_file_is_a_problem_where_it_is_named_and_passed_over_in_a_fold
     named, found = run("import", kind, path), run("import", kind, here / "ws")
 
     assert (named.code, found.code) == (2, 1)
-    assert named.out.endswith("nothing; 1 problem.\n")
+    assert named.out.endswith("nothing new; 1 problem.\n")
     assert named.err.startswith(f"rightful: {path}:1: problem: an object with `cookies` is not of ")
     why = "1 file of an unknown format"
     assert found.out == f"{here}/ws: nothing was imported: {why}. --json lists each file.\n"
@@ -135,7 +135,7 @@ def test_folder_of_another_tool_names_the_tool(ledger: Path, run: Run, here: Pat
 def test_a_path_that_is_not_there_is_a_problem_and_no_file(ledger: Path, run: Run, here: Path) -> None:
     done = run("import", "auto", here / "none")
 
-    assert (done.code, done.out) == (2, "0 files: nothing; 1 problem.\n")
+    assert (done.code, done.out) == (2, "0 files: nothing new; 1 problem.\n")
 
 
 def test_each_count_of_the_last_line_is_that_of_the_document_and_of_the_exit_code(
@@ -158,7 +158,7 @@ def test_each_count_of_the_last_line_is_that_of_the_document_and_of_the_exit_cod
         "passed",
     ]
     assert all(set(problem) == {"line", "what"} for report in done.document for problem in report["problems"])
-    assert total == ("1 file: 2 there already; 1 problem (1 in files that brought nothing new), 1 note, 2 skipped.")
+    assert total == ("1 file: 2 there already; 1 problem (1 in files without new events), 1 note, 2 skipped.")
 
 
 def test_similar_problems_are_printed_three_times_and_counted(ledger: Path, run: Run, here: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_named_file_without_any_object_is_one_problem(ledger: Path, run: Run, 
 
     what = "Expected JSON: Expecting value, column 1; none of its 9,994 lines holds a JSON object"
     assert done.err == f"rightful: {here}/notes.md:1: problem: {what}. Nothing was imported from the file\n"
-    assert (done.code, done.out) == (2, "0 files: nothing; 1 problem.\n")
+    assert (done.code, done.out) == (2, "0 files: nothing new; 1 problem.\n")
 
 
 def test_similar_notes_are_printed_three_times_over_all_files(ledger: Path, run: Run, here: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_file_of_another_kind_than_it_was_named_to_be_says_which_it_looks_like
 
     done = run("import", named, path)
 
-    assert (done.code, done.out) == (2, "0 files: nothing; 1 problem.\n")
+    assert (done.code, done.out) == (2, "0 files: nothing new; 1 problem.\n")
     assert done.err == (
         f"rightful: {path}:1: problem: this looks like a file of kind codex, not {named}; "
         "nothing was imported from it. Import it as codex, or as auto\n"
@@ -63,9 +63,7 @@ def test_notes_on_what_brought_nothing_new_are_counted(ledger: Path, run: Run, h
 
     assert first.err.count("note: the row has no time") == 2
     assert (again.code, again.out) == (0, "2 files: nothing new.\n2 files: 4 there already; 0 problems, 2 notes.\n")
-    assert again.err == (
-        "rightful: note: 2 notes on files that brought nothing new are not repeated; --json lists them.\n"
-    )
+    assert again.err == ("rightful: note: 2 notes on files without new events are not repeated; --json lists them.\n")
     assert "the row has no time" in run("import", "auto", here / "ws" / "a.jsonl").err
 
 

@@ -76,5 +76,5 @@ def test_reading_again_prints_the_notes_again(home: Path, capsys: pytest.Capture
     assert main(["import", "--again", "gptme", logs]) == 0
 
     assert first.count("the times have no UTC offset") == 2
-    assert plain == "rightful: note: 2 notes on files that brought nothing new are not repeated; --json lists them.\n"
+    assert plain == "rightful: note: 2 notes on files without new events are not repeated; --json lists them.\n"
     assert capsys.readouterr().err == first

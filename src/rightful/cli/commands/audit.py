@@ -162,9 +162,9 @@ def _show(found: Audit, policy: Named, against: Named, *, advice: list[str]) -> 
         "opening balances": _balances(found),
         "reward gone astray": _part(found.foreign_reward, "of all credited reward", found.foreign_reward_share),
         "evidence misassigned": _part(
-            found.spurious_mass, f"of a weight of {given}", found.misassigned_fraction if compared else None
+            found.spurious_mass, f"of {given} in weight", found.misassigned_fraction if compared else None
         ),
-        "evidence lost": _part(found.missing_mass, f"of a weight of {owed}", found.lost_fraction),
+        "evidence lost": _part(found.missing_mass, f"of {owed} in weight", found.lost_fraction),
         "selection shift": f"{found.selection_shift:.1%} of Thompson picks would differ"
         if found.per_arm and compared
         else None,

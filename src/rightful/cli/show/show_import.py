@@ -91,7 +91,7 @@ class ImportPrinter:
     Args:
         quiet: Only count: the answer is given in another form.
         by_folder: Give one line for the files of a folder that brought no problem and no note.
-        again: Print the notes of files that brought nothing new too.
+        again: Print the notes of files without new events too.
 
     Attributes:
         broken: Why nothing can be printed any more.
@@ -200,7 +200,7 @@ class ImportPrinter:
         """Note how many notes and problems are not printed again."""
         notes = sum(report.notes - bool(report.before) for report in self._old.values()) if len(self._old) > 1 else 0
         if notes:
-            what = f"{terminal.plural(notes, 'note')} on files that brought nothing new"
+            what = f"{terminal.plural(notes, 'note')} on files without new events"
             terminal.warn_stderr(f"{NOTE}{what} {'is' if notes == 1 else 'are'} not repeated; --json lists them.")
         if before := self._totals.before:
             what = f"{terminal.plural(before, 'problem')} in the part read before"
@@ -240,11 +240,11 @@ class Totals:
     def line(self) -> str:
         """Return the last line of an import."""
         passed = sum(self._passed.values())
-        old = f" ({self._lost_in_old:,} in files that brought nothing new)" if self._lost_in_old else ""
+        old = f" ({self._lost_in_old:,} in files without new events)" if self._lost_in_old else ""
         found = [terminal.plural(self._counts["lost"], "problem") + old]
         found += [terminal.plural(self._counts["notes"], "note")] * (self._counts["notes"] > 0)
         found += [f"{passed:,} skipped"] * (passed > 0)
-        words = _words(self._counts)
+        words = _words(self._counts, "nothing new")
         listed = ", ".join(
             terminal.plural(self._kinds[kind], noun) for kind, noun in _NOUNS.items() if self._kinds[kind]
         )
@@ -317,9 +317,9 @@ def _events(report: FileReport) -> dict[str, int]:
     return stored | {"appended": report.appended - sum(stored.values()), "there": there, "repeated": report.repeated}
 
 
-def _words(counts: Mapping[str, int]) -> str:
-    """Return how many events are new, and how many were there."""
-    return terminal.counts_text(
+def _words(counts: Mapping[str, int], without: str = "nothing") -> str:
+    """Return how many events are new, and how many were there; the text `without` if there are none."""
+    words = terminal.counts_text(
         {
             "appended": counts["appended"],
             **{outcome: counts[outcome] for outcome in _OUTCOMES},
@@ -327,6 +327,7 @@ def _words(counts: Mapping[str, int]) -> str:
             "repeated in this import": counts["repeated"],
         }
     )
+    return without if words == "nothing" else words
 
 
 def _grown(report: FileReport) -> str:
