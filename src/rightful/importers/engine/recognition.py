@@ -76,8 +76,8 @@ def recognise(
             more = [Problem(None, what, lost=False)] * any(True for _ in items)
             return Recognition(None, chain(head, more), rival=_rival(kinds, head, others))
     is_alone = origin.is_named and len(kinds) == 1
-    kind = kinds[0] if is_alone and _is_emptied(head) else None
-    return Recognition(kind, iter(head), rival=_rival(kinds, head, others))
+    accepted = kinds[0] if is_alone and _is_emptied(head) else None
+    return Recognition(accepted, iter(head), rival=_rival(kinds, head, others))
 
 
 def _rival(kinds: list[Kind], head: list[Found | Problem], others: Callable[[], Iterable[Kind]]) -> Kind | None:
