@@ -118,6 +118,22 @@ def test_old_posteriors_are_repaired_and_come_back(follow: Follow, workspace: Pa
     assert target.read_bytes() == before
 
 
+def test_page_keeps_lessons_of_a_past_that_was_not_imported(follow: Follow, workspace: Path) -> None:
+    """The page's last command removed them, and its exit code was 0."""
+    target = workspace / "state/bandit/bandit-state.json"
+    target.write_bytes((workspace / "state/lesson-thompson/bandit-state.json").read_bytes())
+    assert main(["init"]) == 0
+
+    answers = follow("credit-one-session.md")
+
+    [plan] = [done for line, done in answers.items() if "backfill plan" in line]
+    [published] = [done for line, done in answers.items() if "--publish" in line]
+    assert (published.code, plan.code) == (0, 1)
+    assert "2 arms removed: style.md, tests.md" in " ".join(plan.out.split())
+    lessons = [name.rpartition("/")[2] for name in json.loads(target.read_text())["arms"]]
+    assert sorted(lessons) == ["session-a.md", "style.md", "tests.md"]
+
+
 def test_one_session_is_credited_and_published(follow: Follow, workspace: Path) -> None:
     follow("from-a-gptme-workspace.md")
 
