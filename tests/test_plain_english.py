@@ -9,7 +9,7 @@ MOST: dict[str, int] = {
     "docs docs": 3,
     "encoding comment": 10,
     "events comment": 15,
-    "integrations comment": 26,
+    "integrations comment": 20,
     "log comment": 10,
     "projections comment": 1,
     "reports comment": 2,

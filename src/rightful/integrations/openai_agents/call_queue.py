@@ -1,11 +1,11 @@
-"""A queue of calls: the calls of a session, made one after the other and off the event loop.
+"""A queue for the calls of a session, made one after the other and off the event loop.
 
-An `asyncio.Lock` belongs to one event loop. A session may be used from several, and from threads; so its calls
-wait in a line of its own, which threads shared by all sessions work off. One that has nothing
-to wait for need not go there.
+An `asyncio.Lock` belongs to one event loop, but a session may be used from several loops and threads. So each
+session has its own queue, which is processed by threads that all sessions share. A read that has nothing to wait
+for can bypass the queue.
 
-`ThreadPoolExecutor` and `concurrent.futures.Future` would do; they note more than anybody asks here, which
-was measured to slow each append.
+`ThreadPoolExecutor` and `concurrent.futures.Future` would work too, but their additional bookkeeping measurably
+slows each append.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rightful.storage.critical_sections import run_locked
 T = TypeVar("T")
 
 _GLANCE_S = 0.05
-"""How often it is checked that a new thread is alive until it has begun; seconds."""
+"""The interval of checks that a new thread is alive, until it has begun; seconds."""
 
 
 class _SessionThread(threading.Thread):
@@ -40,7 +40,7 @@ def in_session_thread() -> bool:
 
 
 class _Threads:
-    """The threads of this process; a fork has none of its parent's."""
+    """The threads of this process. A forked child has none of its parent's threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,11 +74,11 @@ class _Threads:
             thread.start()
             while not begun.acquire(timeout=_GLANCE_S):
                 if not thread.is_alive():
-                    raise RuntimeError("the thread ended before it started its work")  # noqa: TRY301 - as one that cannot begin
+                    raise RuntimeError("the thread ended before it started its work")  # noqa: TRY301 - handled like a failed start
         except RuntimeError:
             if not self._all:
                 raise
-            return  # one that is there does it after its own
+            return  # an existing thread does the work later
         self._all.append(thread)
         self._free += 1
 
@@ -95,9 +95,9 @@ class _Threads:
                 continue
 
     def _serves(self, mine: list[Callable[[], None] | None]) -> bool:
-        """Do what is next, or what an exception interrupted; return False at the end."""
+        """Do the next work, or repeat work that an exception interrupted. Return False at the end."""
         if not mine:
-            mine.append(self._work.get())  # on one line, so that none is lost
+            mine.append(self._work.get())  # one line, so that no work is lost
         if mine[0] is None:
             self._work.put(None)  # for a thread in no list, because Ctrl-C interrupted its start
             return False
@@ -124,7 +124,7 @@ class _Threads:
 _threads = _Threads()
 atexit.register(_threads.end)
 if hasattr(os, "register_at_fork"):
-    for _ in range(2):  # Python drops what is raised in one; the second one then completes it
+    for _ in range(2):  # Python ignores exceptions in a callback; then the second one completes the work
         os.register_at_fork(after_in_child=_threads.__init__)  # type: ignore[misc]
 
 
@@ -161,14 +161,14 @@ class Call(Generic[T]):
             work = run_locked(self._lock, self._begin)
             if work is not None:
                 self._is_begun = True
-                self._result, self._has_result = work(), True  # on one line, so that none is lost
+                self._result, self._has_result = work(), True  # one line, so that no result is lost
                 return
             self._error = InterruptedError("the call was interrupted") if self._is_begun else asyncio.CancelledError()
-        except BaseException as error:  # noqa: BLE001 - the caller gets it, the line goes on
+        except BaseException as error:  # noqa: BLE001 - raised to the caller; the queue continues
             self._error = error
 
     def tell(self) -> None:
-        """Notify those that wait for the outcome; again, if an exception interrupted that."""
+        """Call the registered callbacks; all of them again after an exception interrupted that."""
         run_locked(self._lock, self._end)
         for tell in self._tells:
             with contextlib.suppress(Exception):  # a failing callback, such as of a closed loop, must not block others
@@ -189,13 +189,13 @@ class Call(Generic[T]):
         return self.is_done
 
     def result(self, timeout_s: float = -1) -> T:
-        """Wait for the outcome, and return what was returned or raise what was raised.
+        """Wait for the outcome, and return the call's result or raise its exception.
 
         Args:
-            timeout_s: How long; seconds. For ever if negative.
+            timeout_s: How long to wait; seconds. Without a limit if negative.
 
         Raises:
-            TimeoutError: There is none yet.
+            TimeoutError: There is no outcome yet.
         """
         if not self.is_done:
             told = threading.Lock()
@@ -217,10 +217,10 @@ class CallQueue:
     def _begin(self) -> None:
         self._lock, self._turn = threading.Lock(), threading.Lock()
         self._waiting: deque[Call[Any]] = deque()
-        self._at_work: Call[Any] | None = None  # until it was told
+        self._at_work: Call[Any] | None = None  # until its callbacks were called
         self._busy = False  # a call waits, or is at work
-        self._manned = False  # a thread is there, and looks again before it leaves
-        self._pid = os.getpid()  # last: after an exception it begins again
+        self._manned = False  # a thread serves the queue, and checks it again before it leaves
+        self._pid = os.getpid()  # last: after an exception the next call starts over
 
     def put(self, work: Callable[[], T]) -> Call[T]:
         """Add a call to the queue and return it. A call that is withdrawn before it has begun is skipped."""
@@ -230,33 +230,33 @@ class CallQueue:
         try:
             if not run_locked(self._lock, self._add, call):
                 self._start()
-            return call  # noqa: TRY300 - nor may an exception come here
+            return call  # noqa: TRY300 - an exception here must be handled too
         except BaseException:
-            self._manned = False  # it is not known whether a thread was begun; two do no harm
+            self._manned = False  # a thread may have been started; a second one does no harm
             call.withdraw()
             self._start()  # calls of other threads may rely on it
             raise
 
     def _add(self, call: Call[Any]) -> bool:
-        """Add a call; return whether a thread is there for it."""
+        """Add a call, and return whether a thread already serves the queue."""
         self._waiting.append(call)
         self._busy, manned, self._manned = True, self._manned, True
         return manned
 
     def now(self, work: Callable[[], T]) -> T | None:
-        """Make a call at once, in the caller's thread, if no other waits or is at work; None else.
+        """Make a call at once in the caller's thread. Return None if another call is queued or in progress.
 
-        After an exception of a signal handler the line may still seem busy, until the next call that is put.
+        After an exception in a signal handler the queue may still seem busy until the next `put`.
         """
         if self._pid != os.getpid() or not run_locked(self._lock, self._is_free):
             return None
         try:
-            return run_locked(self._turn, work)  # a thread that could not be had may have come all the same
+            return run_locked(self._turn, work)  # a thread that failed to start may still appear
         finally:
             self._go_on()
 
     def _is_free(self) -> bool:
-        """Return whether no call waits or is at work; then one is."""
+        """Return whether no call is queued or in progress, and mark the queue as busy."""
         is_free = not self._busy
         self._busy = True
         return is_free
@@ -264,19 +264,19 @@ class CallQueue:
     def _start(self) -> None:
         try:
             _threads.start(self._work_off)
-        except RuntimeError:  # no thread is to be had, as when the interpreter ends: the caller does it itself
+        except RuntimeError:  # no thread is available, for example at interpreter exit: run it here
             self._work_off()
 
     def _work_off(self) -> None:
-        """Make the calls that wait, and tell of them; first of one that an exception interrupted."""
+        """Make the queued calls and call their callbacks, first those of a call that an exception interrupted."""
         while (call := run_locked(self._turn, self._make_one)) is not None:
-            call.tell()  # who hears it finds the line free, if no other call waits
+            call.tell()  # the callbacks find the queue free if no other call is queued
             if self._at_work is call:
                 self._at_work = None
-            del call  # and what it tells is not kept while the next one is made
+            del call  # release its result before the next call is made
 
     def _make_one(self) -> Call[Any] | None:
-        """Make the call that waits first and return it, its outcome untold; None if none waits."""
+        """Make the first queued call and return it, before its callbacks are called; None if the queue is empty."""
         call = run_locked(self._lock, self._next)
         if call is not None:
             call.make()
@@ -299,7 +299,7 @@ class CallQueue:
 async def wait_until_done(call: Call[T]) -> T:
     """Wait for the outcome of a write, even if the caller is cancelled; raise the cancellation afterwards.
 
-    Otherwise a caller could go on as if nothing had been written while it was (openai-agents-python#1658).
+    Otherwise a caller could continue as if nothing had been written (openai-agents-python#1658).
     """
     cancelled: asyncio.CancelledError | None = None
     while not call.is_done:

@@ -1,4 +1,4 @@
-"""Branches: where in which history a fork begins, since a history may itself have begun in another one."""
+"""The history and position at which a branch begins. They may be those of a history that was forked itself."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ NAMESPACE = "openai-agents"
 """The namespace of the sessions of this SDK."""
 
 ID_BYTES = limits.SESSION_BYTES - len(f"{NAMESPACE}:")
-"""The longest session id."""
+"""The maximum length of a session id; bytes."""
 
 ID_CHARS = 12
-"""Length of what sets a branch's own id apart; hexadecimal digits. An id that is taken all the same is refused."""
+"""Length of the unique suffix of a branch's id; hexadecimal digits. An id that exists already is refused."""
 
 
 def own_id(session_id: str, run_key: str | None, ordinal: int) -> str:
-    """Return an id for a branch; under a run key, the same one for the same call. It begins with the session's own."""
+    """Return an id for a branch, which begins with the session's id. With a run key, a repeated call gets the same."""
     key = uuid.uuid4().hex if run_key is None else composite_key(session_id, run_key, ordinal)
     end = f"/fork-{hashlib.sha256(key.encode()).hexdigest()[:ID_CHARS]}"
     return session_id.encode()[: ID_BYTES - len(end)].decode(errors="ignore") + end
 
 
 def fork_point(ledger: Ledger, session: str, at: int | ItemId | None) -> tuple[str, int]:
-    """Return the history that a branch begins with, and the position through which it takes it.
+    """Return the history that a branch begins with, and the last position that the branch includes.
 
     Args:
-        ledger: Where they are.
+        ledger: The ledger.
         session: The history to branch from.
-        at: A position; or an item's id, for what stood when the batch with that item had been appended.
+        at: A position; or an item's id, for the history after the batch with that item was appended.
             The end of the ledger if None.
 
     Raises:
@@ -50,7 +50,7 @@ def fork_point(ledger: Ledger, session: str, at: int | ItemId | None) -> tuple[s
 
 
 def _at(ledger: Ledger, session: str, at: int) -> tuple[str, int]:
-    """A position from before a branch began means the history that it was forked from, as far as it took that."""
+    """Resolve a position before the start of a branch to the history that the branch was forked from."""
     for row in ledger.read(session=session, types=["history.forked"]):
         if isinstance(row.event, HistoryForked) and at < row.position:
             return _at(ledger, row.event.of, min(at, row.event.through))
@@ -65,7 +65,7 @@ def _position_of(ledger: Ledger, session: str, item: ItemId) -> int:
 
 
 def is_forked(ledger: Ledger, session: str, of: str, through: int | None) -> bool:
-    """Say whether a branch was made before, from that history (and up to that position)."""
+    """Return whether a branch was already forked from that history (and at that position)."""
     return any(
         isinstance(row.event, HistoryForked) and row.event.of == of and through in (None, row.event.through)
         for row in ledger.read(session=session, types=["history.forked"])

@@ -1,4 +1,4 @@
-"""Items as JSON makes them, and how many: what the SDK's own stores take is taken, and comes back as from them."""
+"""Conversion of items to JSON values, and of limits, with the same results as the SDK's own stores."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rightful.errors import NotJsonError, UsageError
 
 
 def as_json(items: Iterable[Any]) -> list[Any]:
-    """Return items as they come back from JSON: keys are texts, tuples are lists.
+    """Return items as decoded from their JSON encoding: keys become strings, tuples become lists.
 
-    What JSON knows is the item itself; a caller does not change it while it waits for the append.
+    Items that are JSON values already are not copied. The caller must not change them before the append ends.
 
     Raises:
-        NotJsonError: One of them is not a JSON value. Nothing was written.
-        UsageError: They are one item outside a list. Nothing was written.
+        NotJsonError: An item is not a JSON value. Nothing was written.
+        UsageError: The argument is a single item and not a list. Nothing was written.
     """
     if isinstance(items, str | bytes | Mapping):
         raise UsageError("Expected a list of items, got one item. Nothing was written. Put the item in a list.")
@@ -27,18 +27,18 @@ def as_json(items: Iterable[Any]) -> list[Any]:
 
 
 def settings_of(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
-    """Return settings as the SDK reads them; what it does not know it refuses.
+    """Convert settings with the SDK's own function, which refuses unknown fields.
 
     Raises:
-        TypeError: They are no settings of the SDK.
+        TypeError: The settings are not valid for the SDK.
     """
     return given if isinstance(given, SessionSettings) else SessionSettings().resolve(given)
 
 
 def count_of(limit: int | None, settings: SessionSettings | dict[str, Any] | None) -> int | None:
-    """Return how many of the last items are read: by the settings if no limit is given; None for all.
+    """Return the number of last items to read, by default that of the settings; None for all.
 
-    Less than no item is all of them, as in SQLite.
+    A negative limit means all items, as in SQLite.
     """
     wanted = settings_of(settings).limit if limit is None else limit
     return None if wanted is None or wanted < 0 else wanted

@@ -1,4 +1,4 @@
-"""What the SDK tells of a run without being asked: which agent speaks, and what it has used."""
+"""Facts about a run that the SDK provides: the current agent, and the token usage."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _DETAILS = (("input_tokens_details", "cached_tokens"), ("output_tokens_details",
 
 
 def speaker(items: list[Any]) -> str | None:
-    """Return the agent that spoke a batch, by the current span; None if nobody says so, or only the user spoke.
+    """Return the agent that produced a batch, from the current span. Return None without one, or for user input only.
 
-    The spans tell it with tracing on and off, but not outside a turn.
+    Spans exist whether tracing is on or off, but not outside a turn.
     """
     if all(isinstance(item, dict) and item.get("role") in _NOT_THE_AGENT for item in items):
         return None
@@ -32,9 +32,9 @@ def speaker(items: list[Any]) -> str | None:
 
 
 def valid_word(usage_counts: object) -> str | None:
-    """Return a word that the SDK tells, a response id, as an event holds it; None if it is none.
+    """Return a value of the SDK, such as a response id, as a plain string; None if an event cannot contain it.
 
-    A model of one's own may tell anything, or nothing in the form of an empty text; the run does not end for that.
+    A custom model may return any value, or an empty string. That must not end the run.
     """
     if not isinstance(usage_counts, str) or not 0 < len(usage_counts) <= limits.WORD_CHARS or not is_utf8(usage_counts):
         return None
@@ -42,9 +42,9 @@ def valid_word(usage_counts: object) -> str | None:
 
 
 def usage_since(run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, Any] | None:
-    """Return what a run has used since it was last looked at; None if that is nothing, or not known.
+    """Return a run's token usage since the last call; None if it is zero or unknown.
 
-    A run that goes on from a written state comes with what it had used before: its first look tells nothing.
+    A run that resumes from a stored state starts with its earlier usage, so the first call returns None.
     """
     if wrapper is None:
         return None
@@ -65,5 +65,5 @@ def counted(usage: Any) -> dict[str, int]:  # noqa: ANN401 - the SDK's own class
 
 
 def usage_counts(usage: Any) -> dict[str, int] | None:  # noqa: ANN401 - as above
-    """Return a usage as a batch or a compaction tells it; None if it is nothing."""
+    """Return a usage as batches and compactions store it, without zeros; None if all counts are zero."""
     return {name: count for name, count in counted(usage).items() if count} or None

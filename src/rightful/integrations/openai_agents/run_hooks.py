@@ -1,4 +1,4 @@
-"""Hooks of a run that note what its models are really sent, and what they answer; the rest goes on to yours."""
+"""Run hooks that record the actual input and output of a run's models. They forward every call to your hooks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class RecordingHooks(RunHooks[Any]):
-    """Hooks that note each exchange of a run with a model. Get them from `LedgerSession.hooks`.
+    """Hooks that record each exchange of a run with a model. Get them from `LedgerSession.hooks`.
 
-    They see the input after every filter. It is digested when the response is there, not before: what other hooks
-    change in it until the request is sent, the model is sent too. A request that fails proves nothing.
+    They see the input after every filter. It is digested only after the response, since other hooks may change it
+    until the request is sent. A request that fails proves nothing.
 
     Args:
         runs: The runs on the session.
-        inner: Hooks of your own; every call goes on to them.
+        inner: Hooks of your own; every call is forwarded to them.
     """
 
     def __init__(self, runs: Runs, inner: RunHooks[Any] | None = None) -> None:
@@ -39,14 +39,14 @@ class RecordingHooks(RunHooks[Any]):
         system_prompt: str | None,
         input_items: list[TResponseInputItem],
     ) -> None:
-        """Keep hold of what is about to be sent."""
+        """Remember the input that is about to be sent."""
         run = self._runs.of(context)
         run.exchange, run.asked = None, input_items
         if self.inner is not None:
             await self.inner.on_llm_start(context, agent, system_prompt, input_items)
 
     async def on_llm_end(self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse) -> None:
-        """Note the exchange."""
+        """Record the exchange."""
         run = self._runs.of(context)
         asked, run.asked = run.asked, None
         if asked is not None:
@@ -70,6 +70,6 @@ def _passed_on(name: str) -> Callable[..., Awaitable[Any]]:
     return call
 
 
-# Those of a newer version of the SDK too: so by name, not one by one.
+# By name, so that hooks of newer SDK versions are forwarded too.
 for _name in [name for name in dir(RecordingHooks) if name.startswith("on_") and name not in vars(RecordingHooks)]:
     setattr(RecordingHooks, _name, _passed_on(_name))

@@ -1,6 +1,6 @@
-"""What is borrowed from the SDK's private modules: each piece can be missing, or look otherwise, in another version.
+"""Access to private parts of the SDK. Each part may be missing or different in another version.
 
-Nothing stands on it. Where a piece is missing, what it would have told counts as not known.
+No feature depends on them. If a part is missing, its information counts as unknown.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def _piece(module: str, name: str) -> Callable[..., Any] | None:
 
 
 def noted_by(wrapper: Any) -> object:  # noqa: ANN401 - the SDK's own class
-    """Return what the SDK noted of a run's last request, whatever it looks like; the same object for the same one."""
+    """Return the SDK's private record of a run's last request, of any type; the same object for the same request."""
     return getattr(wrapper, _EXCHANGE, None)
 
 
 def exchange_of(noted: object, *, ignore_ids: bool = False) -> Exchange | None:
-    """Return a run's last request that was answered, as the SDK noted it; None if that cannot be compared.
+    """Return a run's last answered request, from the SDK's record; None if it cannot be compared.
 
     Args:
-        noted: What it noted.
-        ignore_ids: Whether the session says that items are known without their ids.
+        noted: The SDK's record.
+        ignore_ids: Whether the session compares items without their ids.
     """
     digest = _piece("run_internal.items", "digest_input_item")
     match noted:
@@ -54,18 +54,18 @@ def _marker(digest: Callable[..., Any], ignore_ids: bool) -> Marker:  # noqa: FB
 def _marked(digest: Callable[[Any], Any], item: Any) -> Mark | None:  # noqa: ANN401 - content
     try:
         return mark_by(digest, item)
-    except Exception:  # noqa: BLE001 - another version's function may refuse what it is given: then nothing is proven
+    except Exception:  # noqa: BLE001 - another version's function may refuse the item: then nothing is proven
         return None
 
 
 def tell_completed(wrapper: Any) -> None:  # noqa: ANN401 - as above
-    """Tell the SDK that a compaction is written, where it asks: a resumed run then settles its own write by it."""
+    """Notify the SDK that a compaction was written, if it asks: a resumed run uses that for its own write."""
     if getattr(wrapper, _COMPLETED, None) is False:
         setattr(wrapper, _COMPLETED, True)
 
 
 def default_client() -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
-    """Return the client that the SDK was told to use, or a new one."""
+    """Return the SDK's configured default client, or a new one."""
     told = _piece("models._openai_shared", "get_default_openai_client")
     client = told() if told is not None else None
     if client is not None:
@@ -76,12 +76,12 @@ def default_client() -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
 
 
 def usage_of(told: Any) -> Usage:  # noqa: ANN401 - the provider's own class
-    """Return what a request used as the SDK counts it."""
+    """Return the token usage of a request as the SDK's type."""
     convert = _piece("usage", "_response_usage_to_usage")
     if convert is not None:
         try:
             found = convert(told)
-        except Exception:  # noqa: BLE001 - another version's, or another provider's: counted by hand
+        except Exception:  # noqa: BLE001 - another version or provider: counted below instead
             found = None
         if isinstance(found, Usage):
             return found

@@ -1,4 +1,4 @@
-"""What the parts of one session share."""
+"""The objects that the parts of one session share."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Events that wait outside of the ledger until it can be written."""
+"""The spool: events queued outside of the ledger until it is writable."""

@@ -1,10 +1,11 @@
-"""From the spool into the ledger: file by file, in parts that fit a transaction.
+"""Move events from the spool to the ledger, file by file, in parts that fit into one transaction.
 
-How far a long file was written stands in its name: `<time>-<random>.<bytes>.events.jsonl`, with a `b`
-behind the number once a line of it was bad. So the next drain continues from there, in any process. A part
-that is written twice, because another process drained meanwhile or was killed, is answered `duplicate`.
+The name of a long file contains the number of bytes already written: `<time>-<random>.<bytes>.events.jsonl`,
+with a `b` after the number if one of those lines was not valid. So the next drain continues from there, in any
+process. If a part is written twice, because another process also drained it or was killed, its events are
+`duplicate`.
 
-A file that cannot be read, or whose events make the ledger fail, keeps no other back.
+A file that cannot be read, or whose events make the ledger fail, does not block the other files.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _FROM = re.compile(r"\.(?P<at>[0-9]{1,15})(?P<bad>b?)(?=\.events\.jsonl\Z)")
 
 
 class _File:
-    """A file on its way into the ledger.
+    """A spool file that is being drained.
 
     Attributes:
-        path: Where it is now.
-        whole: All that was read of it is in the ledger.
-        given_up: It was set aside, or is left for another time; no more of it is written.
+        path: Its current path.
+        whole: Whether everything read from it so far is in the ledger.
+        given_up: Whether it was set aside, or left for a later drain; nothing more of it is written now.
     """
 
     def __init__(self, path: str) -> None:
@@ -45,20 +46,20 @@ class _File:
         self.given_up = False
 
     def named(self, at: int | None) -> str:
-        """Return its name once so many bytes of it were written; its first one for None."""
+        """Return the file's name after `at` bytes were written, or its original name for None."""
         name = _FROM.sub("", os.path.basename(self.path))
         return name if at is None else f"{name.removesuffix(EVENTS)}.{at}{'' if self.whole else 'b'}{EVENTS}"
 
 
 class _Part(NamedTuple):
-    """Events of a file.
+    """Consecutive events of a file.
 
     Attributes:
         file: The file.
-        events: Its events that can be read.
-        size: How many bytes they took.
-        end: How much of the file is read with them; None if that is all.
-        whole: Nothing that cannot be read stands between them.
+        events: The readable events.
+        size: The size of their lines; bytes.
+        end: The offset in the file after them; None at its end.
+        whole: Whether every line between them could be read.
     """
 
     file: _File
@@ -74,11 +75,11 @@ def drain(log: Log, paths: list[str], *, timeout_s: float, events: int) -> Drain
     Args:
         log: The ledger's log.
         paths: The files.
-        timeout_s: How long to wait for other writers, each time; seconds.
-        events: After how many events to stop.
+        timeout_s: The maximum wait for other writers, for each append; seconds.
+        events: The number of events after which to stop.
 
     Raises:
-        StorageError: The ledger cannot be written. What was not written still waits.
+        StorageError: The ledger cannot be written. Events that were not written stay in the spool.
     """
     into = _Drain(log, timeout_s)
     batch: list[_Part] = []
@@ -96,7 +97,7 @@ def drain(log: Log, paths: list[str], *, timeout_s: float, events: int) -> Drain
 
 
 class _Drain:
-    """Appends parts, and settles what becomes of their files."""
+    """Appends parts, then removes, renames or sets aside their files."""
 
     def __init__(self, log: Log, timeout_s: float) -> None:
         self._log = log
@@ -105,7 +106,7 @@ class _Drain:
         self.aside: list[str] = []
 
     def append(self, batch: list[_Part]) -> None:
-        """Append parts together; each alone, if something is wrong with one of them."""
+        """Append parts together, or one by one if that fails because of one of them."""
         batch = [part for part in batch if not part.file.given_up]
         events = [event for part in batch for event in part.events]
         try:
@@ -145,7 +146,7 @@ class _Drain:
 
 def _parts_of_all(paths: list[str]) -> Iterator[_Part]:
     for path in paths:
-        with contextlib.suppress(Exception):  # another process drained it, or it cannot be read now
+        with contextlib.suppress(Exception):  # another process drained it, or it is not readable now
             yield from _parts(_File(path))
 
 
@@ -185,10 +186,10 @@ def _of_lines(file: _File, stream: BinaryIO) -> Iterator[_Part]:
 
 
 def _of_input(path: str) -> list[Wire] | None:
-    """Return the events of an input that was kept; None if none can ever be made of it.
+    """Return the events of a stored hook input; None if it can never be converted to events.
 
     Raises:
-        OSError: It is gone, or cannot be read now.
+        OSError: The file is gone, or cannot be read now.
     """
     from rightful.integrations.claude_code import hook_events as claude_hook
 
@@ -199,5 +200,5 @@ def _of_input(path: str) -> list[Wire] | None:
         kept = json.loads(data)
         raw = kept["input"].encode("utf-8", "surrogateescape")
         return claude_hook.events_of(claude_hook.input_of(raw), kept["at_us"], kept["nonce"])
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, it is kept, and must not stop its neighbours
+    except Exception:  # noqa: BLE001 - any malformed file is kept, and must not block the other files
         return None

@@ -1,12 +1,12 @@
-"""The spool: calls of a hook that could not be written to the ledger, kept until they can.
+"""The spool: files of hook calls that could not be written to the ledger, kept until they can be.
 
-A file is one call: its events in wire form, one a line, exactly as they would have been appended; or
-its input, where no events could be made of it yet. It is written under another name, synced, and
-renamed. The next command that opens the ledger for writing appends what waits and then removes the
-file (`drain`). Ids make that safe: even if several processes drain, or one of them is killed, each
-event is stored once. `at` is the time of the call; the drain does not change it.
+A file contains one call: its events in wire form, one per line, exactly as they would have been appended; or its
+input, if it could not be converted to events yet. It is written under a temporary name, synced, and renamed. The
+next command that opens the ledger for writing appends the events and then removes the file (`drain`). Event ids
+make that safe: each event is stored once, even if several processes drain, or one of them is killed. `at` is the
+time of the call; the drain does not change it.
 
-What can never be written is set aside in the folder `aside`, for people, and is not deleted.
+A call that can never be written is moved to the folder `aside`, for people, and is not deleted.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 Wire = dict[str, Any]
 
 ASIDE = "aside"
-"""The folder in it for what can never be written."""
+"""The folder, within the spool, for calls that can never be written."""
 
 FULL = "full"
-"""The file whose time is that of a call that was refused because the spool was full."""
+"""The file whose modification time is that of a call that was refused because the spool was full."""
 
 WAITED = "waited"
-"""The file whose time is that of the last call that waited for the ledger without success."""
+"""The file whose modification time is that of the last call that waited for the ledger without success."""
 
 EVENTS, INPUT = ".events.jsonl", ".input.json"
-"""How the name ends of a file of events, and of one that holds an input."""
+"""The name suffixes of a file with events, and of a file with an input."""
 
 _NOTE = ".note.json"
 _MORE = f"more{_NOTE}"
@@ -51,12 +51,12 @@ _AT_DIGITS = 16
 
 
 class DrainResult(NamedTuple):
-    """What became of the files that waited.
+    """The result of a drain.
 
     Attributes:
-        files: How many were written to the ledger, and removed.
-        aside: Where those went that can never be written.
-        left: How many still wait.
+        files: The number of files that were written to the ledger and removed.
+        aside: The new paths of files that can never be written.
+        left: The number of files that remain queued.
     """
 
     files: int = 0
@@ -65,14 +65,14 @@ class DrainResult(NamedTuple):
 
 
 class Spool:
-    """The spool of one ledger: up to three folders, of which the first that can be written is used.
+    """The spool of one ledger: up to three folders, of which the first writable one is used.
 
-    The ledger's own folder comes first; then the user's folder for state, and then the one for
-    temporary files, for a ledger that is missing, full or not to be written. One that is named by a
-    relative path is left out: it would be another one from each folder.
+    The ledger's own folder comes first. If the ledger is missing, full or not writable, the user's state folder
+    follows, and then the folder for temporary files. A folder with a relative path is skipped, because it would
+    depend on the working folder.
 
     Attributes:
-        folders: Where files may wait.
+        folders: The folders that may contain files.
     """
 
     def __init__(self, ledger: str, environment: Mapping[str, str]) -> None:
@@ -81,25 +81,25 @@ class Spool:
         self._marks: list[str] = []
         self.folders = (*self._places.usable, *self._places.former)
 
-    # -- keeping ---------------------------------------------------------------------------
+    # -- storing ---------------------------------------------------------------------------
 
     def keep_events(self, events: list[Wire], at_us: int) -> str | None:
-        """Keep events that could not be appended; return the file, None if no folder takes it."""
+        """Store events that could not be appended. Return the file, or None if no folder accepts it."""
         from rightful import content
 
         return self._keep(EVENTS, b"".join(content.to_json(event) + b"\n" for event in events), at_us)
 
     def keep_input(self, raw: bytes, reason: str, at_us: int, nonce: str) -> str | None:
-        """Keep the input of a call of which no events could be made yet; return the file, or None."""
+        """Store the input of a call that could not be converted to events yet. Return the file, or None."""
         kept = {"at_us": at_us, "nonce": nonce, "reason": reason, "input": _text(raw)}
         return self._keep(INPUT, json.dumps(kept).encode(), at_us)
 
     def set_aside(self, raw: bytes, reason: str, at_us: int) -> str | None:
-        """Keep, for people, an input of which no event can be made; the first ones, as far as they fit."""
+        """Store, for people, an input that is not valid. Once the folder is full, later inputs are not stored."""
         return self._note(_name(at_us, _NOTE), _note_of(raw, reason, at_us))
 
     def set_aside_once(self, about: str, raw: bytes, reason: str, at_us: int) -> str | None:
-        """Keep one note of all that is about the same: the first, and how often it came."""
+        """Store one note for all inputs with the same `about`: the first input, and the count."""
         name = f"{hashlib.sha256(about.encode('utf-8', 'surrogatepass')).hexdigest()[:_NAME_DIGITS]}{_NOTE}"
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -141,10 +141,10 @@ class Spool:
             yield own
         yield from others
 
-    # -- looking ---------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------
 
     def waiting(self) -> list[str]:
-        """Return the files that wait, the oldest call first."""
+        """Return the queued files, the oldest call first."""
         found = [entry for folder in self.folders for entry in _entries(folder) if entry.name.endswith((EVENTS, INPUT))]
         return [entry.path for entry in sorted(found, key=lambda entry: entry.name)]
 
@@ -185,7 +185,7 @@ class Spool:
         return [entry.path for entry in sorted(found, key=lambda entry: entry.name)]
 
     def full(self) -> list[str]:
-        """Return the marks that a call was refused."""
+        """Return the marker files of refused calls."""
         return [entry.path for folder in self.folders for entry in _entries(folder) if entry.name == FULL]
 
     # -- draining --------------------------------------------------------------------------
@@ -193,16 +193,16 @@ class Spool:
     def drain(
         self, log: Log, *, timeout_s: float, most: int | None = None, events: int = limits.SPOOL_COMMAND_EVENTS
     ) -> DrainResult:
-        """Append what waits, the oldest first, and remove it. No file keeps its neighbours back.
+        """Append the events of the queued files, the oldest first, and remove the files. No file blocks the others.
 
         Args:
             log: The ledger's log.
-            timeout_s: How long to wait for other writers, each time; seconds.
-            most: How many files to take; all if None.
-            events: After how many events to stop; what is left of a file is taken by the next drain.
+            timeout_s: The maximum wait for other writers, for each append; seconds.
+            most: The maximum number of files; all if None.
+            events: The number of events after which to stop. The next drain continues with the rest of a file.
 
         Raises:
-            StorageError: The ledger cannot be written. What was not written still waits.
+            StorageError: The ledger cannot be written. Events that were not written stay in the spool.
         """
         from rightful.integrations.spool import spool_drain
 
@@ -217,25 +217,25 @@ class Spool:
 
 
 def append(log: Log, events: list[Wire], *, timeout_s: float) -> list[Receipt]:
-    """Append events. Only the wait for other writers is bounded by the timeout: what has begun is finished.
+    """Append events. The timeout limits only the wait for other writers; a write that has begun is finished.
 
     Raises:
-        BusyError: Others held the ledger that long. Nothing was written.
-        StorageError: It cannot be written.
+        BusyError: Other writers had the write lock until the timeout. Nothing was written.
+        StorageError: The events cannot be written.
     """
     from rightful.errors import OutcomeUnknownError
 
     try:
         return log.append(events, timeout_s=timeout_s)
     except OutcomeUnknownError:
-        return log.append(events, timeout_s=limits.HOOK_TOTAL_S)  # waits behind the first; what it wrote is `duplicate`
+        return log.append(events, timeout_s=limits.HOOK_TOTAL_S)  # queued after the first; its events are `duplicate`
 
 
 def read(path: str, most: int) -> bytes:
     """Return the bytes of a regular file.
 
     Raises:
-        OSError: It cannot be read, is longer, or is not a regular file.
+        OSError: The file cannot be read, has more than `most` bytes, or is not a regular file.
     """
     from rightful.importers.sources.text_files import opened
 
@@ -247,10 +247,10 @@ def read(path: str, most: int) -> bytes:
 
 
 def set_aside_file(path: str, name: str) -> str:
-    """Move a file that waits to those set aside; return where it is.
+    """Move a queued file to the folder `aside`, and return its new path.
 
     Raises:
-        OSError: It cannot be moved, or is gone.
+        OSError: The file cannot be moved, or is gone.
     """
     kept = f"{private_folder(f'{os.path.dirname(path)}/{ASIDE}')}/{name}"
     os.rename(path, kept)
@@ -258,7 +258,7 @@ def set_aside_file(path: str, name: str) -> str:
 
 
 def at_us_of(path: str) -> int:
-    """Return when the call was made that a file keeps; microseconds since 1970, UTC; 0 if its name does not say."""
+    """Return the time of a file's call; microseconds since 1970, UTC. Return 0 if the name does not contain it."""
     digits = os.path.basename(path)[:_AT_DIGITS]
     return int(digits) if digits.isascii() and digits.isdigit() else 0
 
@@ -276,9 +276,9 @@ def _note_of(raw: bytes, reason: str, at_us: int) -> Wire:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """Return the files in a folder of ours; nothing if it is missing, or could be a stranger's.
+    """Return the regular files in a folder; none if it is missing, or may belong to another user.
 
-    Other files, such as a FIFO or a link, are not calls, and reading them could block forever.
+    Other entries, such as a FIFO or a link, are skipped, because reading them could block forever.
     """
     try:
         if not is_private(folder):
@@ -302,10 +302,10 @@ def _marked(path: str) -> int:
 
 
 def written(folder: str, name: str, data: bytes) -> str:
-    """Write a file that is there whole, and durable, or not at all; return it.
+    """Write a file atomically and durably, and return its path.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     half, path = f"{folder}/.{os.urandom(4).hex()}-{name}", f"{folder}/{name}"
     fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

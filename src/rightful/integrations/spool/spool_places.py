@@ -1,8 +1,8 @@
-"""Where the spool of a ledger is, and where it was before the ledger was moved.
+"""The folders of a ledger's spool, including those from before the ledger was moved.
 
-Calls that come while a ledger is away are kept in folders that are named by its path. So a ledger
-remembers the paths at which a hook wrote to it, in the file `paths` of its spool. Where it was before,
-what waits is drained too, unless there is another ledger now, which drains it.
+Calls made while a ledger is not available are stored in folders whose names are derived from its path. So a
+ledger stores the paths at which hooks wrote to it, in the file `paths` of its spool. Files for a former path are
+drained too, unless another ledger is there now, which drains them itself.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from collections.abc import Mapping
 from rightful import limits
 
 FOLDER = "spool"
-"""Its name in a ledger's folder."""
+"""The spool's name in a ledger's folder."""
 
 PATHS = "paths"
-"""The file that says where the ledger was when a hook wrote to it, the latest place last."""
+"""The file with the paths that the ledger had when hooks wrote to it, the latest one last."""
 
 _NAME_DIGITS = 32
 _PATHS_BYTES = 1 << 20
 
 
 class Places:
-    """The folders in which a ledger's calls may wait.
+    """The folders that may contain a ledger's queued calls.
 
     Args:
         root: The ledger's real path.
         environment: The environment variables.
 
     Attributes:
-        usable: Where calls are kept, in this order; the first is the ledger's own.
-        former: Where they were kept before the ledger was moved; only drained.
+        usable: The folders for new calls, in this order; the first is the ledger's own.
+        former: The folders from before the ledger was moved; only drained.
     """
 
     def __init__(self, root: str, environment: Mapping[str, str]) -> None:
@@ -45,7 +45,7 @@ class Places:
         self.former = tuple(folder for path in gone for folder in _elsewhere(path, environment))
 
     def remember(self) -> None:
-        """Remember where the ledger is, if that is new."""
+        """Store the ledger's current path if it is new."""
         if self._known[-1:] == [self._root]:
             return
         from rightful.importers.sources.private_folder import private_folder
@@ -58,22 +58,22 @@ class Places:
 
 
 def may_wait(root: str, environment: Mapping[str, str]) -> bool:
-    """Return whether anything can wait for a ledger: if no hook ever wrote, none of these folders exists.
+    """Return whether a ledger can have queued calls. If no hook ever wrote, none of these folders exists.
 
-    A command that appends one event asks this first, and loads nothing more of the spool.
+    A command that appends one event calls this first, and so does not load the rest of the spool.
     """
     return os.path.lexists(f"{root}/{FOLDER}") or any(map(os.path.lexists, _roots(environment)))
 
 
 def _roots(environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return the folders outside of ledgers that hold the spools of all of them."""
+    """Return the folders outside of ledgers that contain the spools of all ledgers."""
     home = environment.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     temp = environment.get("TMPDIR") or "/tmp"  # noqa: S108 - a folder of our own in it
     return f"{home}/rightful/{FOLDER}", f"{temp}/rightful-{FOLDER}-{os.geteuid()}"
 
 
 def _elsewhere(root: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the folders outside of a ledger; one that is named by a relative path would be another one each time."""
+    """Return the folders outside of a ledger, without relative paths, which depend on the working folder."""
     name = hashlib.sha256(os.fsencode(root)).hexdigest()[:_NAME_DIGITS]
     return tuple(f"{folder}/{name}" for folder in _roots(environment) if os.path.isabs(folder))
 
