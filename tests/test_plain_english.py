@@ -7,13 +7,9 @@ from tests import english
 
 MOST: dict[str, int] = {
     "docs docs": 3,
-    "encoding comment": 10,
-    "events comment": 15,
     "integrations comment": 20,
-    "log comment": 10,
     "projections comment": 1,
     "reports comment": 2,
-    "top comment": 32,
 }
 COUNTS = english.counts()
 

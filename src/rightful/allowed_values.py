@@ -1,4 +1,4 @@
-"""What a form allows, in words: msgspec says that a value is none of those allowed, not which they are."""
+"""Add the allowed values to an error message, since msgspec only says that a value is not allowed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-# Compiled where an error is explained and not before: a hook loads this module and has none.
+# Compiled when an error is explained: a hook loads this module and has no error.
 _NONE_OF_THESE = r"(?s)(?P<what>Invalid (enum )?value .*) - at `\$(?P<place>[^`]*)`\Z"
 _STEP = r"\.(?P<field>[^.\[\]]+)|\["
 
 
 def explained(text: str, kind: Any) -> str:  # noqa: ANN401 - any type that msgspec converts to
-    """Return the message of a `msgspec.ValidationError` with the allowed values, where it is about such a choice.
+    """Return the message of a `msgspec.ValidationError` with the allowed values, if it is about a choice of values.
 
     Args:
         text: The message.
@@ -39,7 +39,7 @@ def _allowed(kind: Any, place: str) -> Iterator[Any]:  # noqa: ANN401 - as above
 
 
 def _members(nodes: Iterable[Any]) -> Iterator[Any]:
-    """Yield the types that a value may have: those of a union each, what is annotated without its notes."""
+    """Yield the types that a value may have: each member of a union, and annotated types without their annotations."""
     for node in nodes:
         if hasattr(node, "types"):
             yield from _members(node.types)
@@ -50,7 +50,7 @@ def _members(nodes: Iterable[Any]) -> Iterator[Any]:
 
 
 def _inside(node: Any, field: str | None) -> Iterator[Any]:  # noqa: ANN401 - msgspec's own description of a type
-    """Yield the types, and the tags, that stand in a field or an item of a type."""
+    """Yield the types, and the tags, of a field or an item of a type."""
     if field is not None:
         yield from (value.type for value in getattr(node, "fields", ()) if value.encode_name == field)
         if getattr(node, "tag_field", None) == field:

@@ -1,14 +1,14 @@
-"""Content: what a session said and did, kept whatever characters and numbers it holds.
+"""Content: what a session said and did, stored whatever characters and numbers it contains.
 
-Text, arguments, outputs and `extra` are never refused for their characters or numbers. What
-JSON or UTF-8 cannot hold is kept in an escape that `restore` reverses:
+Text, arguments, outputs and `extra` are never refused for their characters or numbers. Whatever
+JSON or UTF-8 cannot represent is stored as an escape that `restore` reverses:
 
 | content | stored as |
 |---|---|
 | a lone surrogate, NUL, or U+001A inside a text | U+001A and four hexadecimal digits |
 | NaN, infinity | `{"$float": "nan"}`, `"inf"`, `"-inf"` |
 | an integer beyond 64 bits | `{"$int": "123…"}` |
-| a key that is `$float` or `$int`, or such a key with more `$` before it | the key with one more `$` |
+| a key that is `$float` or `$int`, or such a key with more `$` in front | the key with one more `$` |
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from rightful import limits
 from rightful.errors import InvalidEventError
 
-# Compiled where they are used: a hook's call has no need of them.
+# Compiled when used: a call of a hook does not need them.
 _UNSAFE = "[\x00\x1a\ud800-\udfff]"
 _ESCAPED = "\x1a([0-9a-f]{4})"
 _RESERVED = r"\$+(?:float|int)\Z"
@@ -32,7 +32,7 @@ _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 
 
 class _BigInt(str):
-    """An integer literal that Python would refuse to read (more than 4,300 digits)."""
+    """An integer literal that Python refuses to parse (more than 4,300 digits)."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ class _BigInt(str):
 def escape(value: object, place: str = "$", depth: int = 0) -> tuple[Any, bool]:
     """Return content in its storable form, and whether anything had to be escaped.
 
-    What can be stored as it is, as nearly all can, comes back itself; anything else is copied.
+    Content that needs no escape, which is nearly all, is returned unchanged; other content is copied.
 
     Raises:
         InvalidEventError: It is not JSON content (bytes, a set, an object …) or is nested deeper
@@ -70,7 +70,7 @@ def escape(value: object, place: str = "$", depth: int = 0) -> tuple[Any, bool]:
 
 
 def json_type(value: object) -> str:
-    """Return what JSON calls a value, in the words of `msgspec`; the type's own name where JSON has none."""
+    """Return the JSON type of a value, named as `msgspec` does; the Python type's name if JSON has none."""
     return _JSON_TYPES.get(type(value), type(value).__name__)
 
 
@@ -78,7 +78,7 @@ _JSON_TYPES = {type(None): "null", _BigInt: "int", dict: "object", list: "array"
 
 
 def is_plain(value: object, depth: int = 0) -> bool:
-    """Say whether content can surely be stored as it is. What `escape` would refuse, it has to say itself."""
+    """Return whether content certainly needs no escape. False if `escape` would refuse it and raise the error."""
     kind = type(value)
     if kind is str:
         return _is_safe(value)  # type: ignore[arg-type]
@@ -96,7 +96,7 @@ def is_plain(value: object, depth: int = 0) -> bool:
 
 
 def _has_plain_keys(value: dict[Any, Any]) -> bool:
-    """Say whether all keys are texts that need no escape, looked at as one text."""
+    """Return whether all keys are texts that need no escape; they are joined and checked as one text."""
     try:
         keys = "".join(value)
     except TypeError:
@@ -105,9 +105,9 @@ def _has_plain_keys(value: dict[Any, Any]) -> bool:
 
 
 def _is_safe(text: str) -> bool:
-    """Say whether a text needs no escape: two searches for a character, and UTF-8 takes no lone surrogate.
+    """Return whether a text needs no escape: two character searches, and UTF-8 refuses lone surrogates.
 
-    `_UNSAFE` would say the same, in forty times the time for a text that is not all ASCII.
+    `_UNSAFE` gives the same result, but takes forty times as long for a text that is not all ASCII.
     """
     if "\x00" in text or "\x1a" in text:
         return False
@@ -148,7 +148,7 @@ def _escape_dict(values: dict[Any, Any], place: str, depth: int) -> tuple[dict[s
 
 
 def restore(value: Any) -> Any:  # noqa: ANN401 - content is any JSON value
-    """Return stored content as it was recorded; the reverse of `escape`."""
+    """Return stored content as it was recorded; the inverse of `escape`."""
     match value:
         case str():
             return re.sub(_ESCAPED, lambda hit: chr(int(hit.group(1), 16)), value) if "\x1a" in value else value
@@ -188,13 +188,13 @@ def _int(digits: str) -> int | _BigInt:
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _STRING_BYTES = re.compile(_STRING.pattern.encode(), re.DOTALL)
 TOO_MANY = f"Expected at most {limits.JSON_VALUES:,} values in one JSON text"
-"""What is reported of a text that is refused before it is decoded."""
+"""The reason reported for a text that is refused before it is decoded."""
 
 
 def has_too_many_values(text: str | bytes) -> bool:
-    """Return whether a JSON text holds more than `limits.JSON_VALUES` commas and opening brackets outside strings.
+    """Return whether a JSON text has more than `limits.JSON_VALUES` commas and opening brackets outside strings.
 
-    It is counted before the text is decoded: 15 MB of empty arrays take 400 MB as objects.
+    They are counted before the text is decoded: 15 MB of empty arrays take 400 MB as objects.
     """
     if isinstance(text, bytes):
         if text.count(b",") + text.count(b"[") + text.count(b"{") <= limits.JSON_VALUES:
@@ -208,10 +208,10 @@ def has_too_many_values(text: str | bytes) -> bool:
 
 
 def parse_line(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """Read one line or message as `parse_json` does, with a limit on how many values it holds.
+    """Parse one line or message as `parse_json` does, with a limit on its number of values.
 
     Raises:
-        InvalidEventError: As `parse_json`; or it holds more than `limits.JSON_VALUES` values, and was not decoded.
+        InvalidEventError: As `parse_json`; or it has more than `limits.JSON_VALUES` values, and was not decoded.
     """
     if has_too_many_values(text):
         raise InvalidEventError(TOO_MANY, "$")
@@ -219,14 +219,14 @@ def parse_line(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """Read JSON as it is found in the wild: NaN, lone surrogates and huge integers included.
+    """Parse JSON as real tools write it, including NaN, lone surrogates and huge integers.
 
     Bytes may begin with a byte order mark and may be UTF-8 with bad bytes (kept as lone
-    surrogates), UTF-16 or UTF-32. A key that stands twice in one object is refused, because
+    surrogates), UTF-16 or UTF-32. A key that occurs twice in one object is refused, because
     two readers would disagree about it.
 
     Raises:
-        InvalidEventError: It is no JSON, with the line and column; or it is nested too deep.
+        InvalidEventError: It is not valid JSON (the error has the line and column), or it is nested too deeply.
     """
     try:
         if isinstance(text, bytes):
@@ -241,13 +241,13 @@ def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def to_json(value: object) -> bytes:
-    """Return JSON on one line that `parse_json` reads as the very same value; the reverse of it.
+    """Return JSON on one line that `parse_json` parses to the same value; its inverse.
 
-    What `parse_json` can return comes back as it was: NaN, huge integers, and bad bytes behind a lone
-    surrogate too, which no escape can say, so they are written as the bytes that they were.
+    Every value of `parse_json` is preserved: NaN, huge integers, and bad bytes after a lone
+    surrogate too. No escape can represent those, so they are written as the original bytes.
 
     Raises:
-        RecursionError: It is nested too deep.
+        RecursionError: It is nested too deeply.
     """
     literals: dict[str, str] = {}
     text = json.dumps(_marked(value, literals), ensure_ascii=False)
@@ -257,7 +257,7 @@ def to_json(value: object) -> bytes:
 
 
 def _marked(value: object, literals: dict[str, str]) -> object:
-    """Return the value with a mark in the place of each integer that Python refuses to write."""
+    """Return the value with a placeholder for each integer that Python refuses to write."""
     match value:
         case _BigInt():
             mark = f"{os.urandom(16).hex()}"

@@ -1,6 +1,6 @@
-"""What events are made of: the forms of names and numbers, and the structs inside an event.
+"""The field types of events: the forms of names and numbers, and the structs inside an event.
 
-msgspec checks a form when a fact enters (`wire.check`), not when a struct is made.
+msgspec checks a form when a fact enters (`wire.check`), not when a struct is created.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Count = Annotated[int, Meta(ge=0, le=limits.SEQ_MAX)]
 Unit = Annotated[float, Meta(ge=0.0, le=1.0)]
 Gamma = Annotated[float, Meta(gt=0.0, le=1.0)]
 Positive = Annotated[float, Meta(gt=0.0, le=1e15)]
-Arm = Annotated[str, Meta(min_length=1, max_length=limits.ARM_CHARS)]  # control characters: `wire.check`, once
+Arm = Annotated[str, Meta(min_length=1, max_length=limits.ARM_CHARS)]  # `wire.check` refuses control characters
 Word = Annotated[str, Meta(min_length=1, max_length=limits.WORD_CHARS)]
 Rubric = Annotated[str, Meta(min_length=1, max_length=limits.WORD_CHARS, pattern=r"^[^/\x00-\x1f\x7f-\x9f]+\Z")]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -36,11 +36,11 @@ Evidence = Literal["native-id", "sentinel", "pointer", "directory", "cwd-window"
 
 
 class ArmShown(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """An arm put in front of a session, or withheld from it.
+    """An arm shown to a session, or withheld from it.
 
     Attributes:
         arm: The arm's name as its writer knows it.
-        p_inject: The probability with which it would have been injected, 0 to 1; None if not known.
+        p_inject: The probability with which it would have been injected, 0 to 1; None if it is not known.
     """
 
     arm: Arm
@@ -58,14 +58,14 @@ class ArmContext(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BalanceArm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An arm's state as a bandit file had it.
+    """An arm's state in a bandit file.
 
     Attributes:
         alpha: As in the file, prior included.
         beta: As in the file, prior included.
-        n: How often it was selected.
-        rewards: How many of its rewards the file counted as successes.
-        last_updated: The file's text.
+        n: The number of times it was selected.
+        rewards: The number of its rewards that the file counted as successes.
+        last_updated: The text in the file.
     """
 
     alpha: Positive
@@ -76,7 +76,7 @@ class BalanceArm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 
 
 class BalanceContext(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An arm's state in one context as a bandit file had it; see `BalanceArm`."""
+    """An arm's state in one context in a bandit file; see `BalanceArm`."""
 
     arm: Arm
     context: Context
@@ -88,15 +88,15 @@ class BalanceContext(Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 ItemId = tuple[Uuid, Count]
-"""The id of one item of a history: the event that states it, and its place in that event from 0."""
+"""The id of one item of a history: the event that contains it, and its place in that event from 0."""
 
 
 class ItemRange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """Items of a history that stand one after the other, both ends included.
+    """Successive items of a history, both ends included.
 
     Attributes:
-        first: The first one; from the beginning of the history if None.
-        last: The last one; up to the event that names the range if None.
+        first: The first item; the beginning of the history if None.
+        last: The last item; the last one before the event that names the range if None.
     """
 
     first: ItemId | None = None
@@ -107,14 +107,14 @@ Items = ItemId | ItemRange
 """One item of a history, or a range of them."""
 
 Covers = Annotated[tuple[Items, ...], Meta(max_length=limits.COVERS_COUNT)]
-"""Items of a history, one by one or by ranges."""
+"""Items of a history, as single items and ranges."""
 
 
 class HistoryRead(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a run had read of a history.
 
     Attributes:
-        position: The position that its view was folded through.
+        position: The position through which its view was folded.
         covered: The items of its view that the model is proven to have seen.
     """
 
@@ -123,7 +123,7 @@ class HistoryRead(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
 
 
 class FoundFacts(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What was found of a caller, independently of its word.
+    """Facts about a caller that were found independently of its arguments.
 
     Attributes:
         run_nonce: The nonce of its run.

@@ -1,7 +1,7 @@
-r"""Event ids and session names: what a producer in any language can compute again.
+r"""Event ids and session names, which a producer in any language can compute again.
 
 `event id = uuid5(NAMESPACE, producer + "\n" + key)` (RFC 9562, version 5). A producer that
-writes the same fact twice computes the same id, and the ledger answers `duplicate`.
+writes the same fact twice computes the same id, and the ledger returns `duplicate`.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ SESSION = r"^[A-Za-z][A-Za-z0-9._-]{0,63}:[^\x00-\x1f\x7f-\x9f]+\Z"
 """Form of a session name: `namespace:value`, the value exactly as its writer knows it."""
 
 NOT_A_SESSION = frozenset({"unknown"})
-"""Values that tools write when they do not know the session; they name nobody."""
+"""Values that tools write when they do not know the session; they do not name a session."""
 
-_CONTROL = r"[\x00-\x1f\x7f-\x9f]"  # compiled where it is used, which is where a text may have one
+_CONTROL = r"[\x00-\x1f\x7f-\x9f]"  # compiled when used, which is only for a text that may contain one
 
 RUN_PRODUCER = "rightful-run"
 """The producer of what `rightful run` records."""
 
 RUNS_FOLDER, RUN_LOGS_FOLDER = "runs", "logs"
-"""The folder of a ledger that holds one folder for each run, and in each of those the folder for its tool's log."""
+"""The folder in a ledger with one folder for each run; each of those has a folder for its tool's log."""
 
 
 def event_id(producer: str, key: str) -> str:
@@ -49,10 +49,10 @@ def event_id(producer: str, key: str) -> str:
 
     Args:
         producer: The producer's name.
-        key: The producer's own stable key of the fact; `composite_key` makes one of several parts.
+        key: The producer's own stable key of the fact; `composite_key` builds one from several parts.
 
     Raises:
-        InvalidEventError: The key is empty, too long or has a control character. Choose another key.
+        InvalidEventError: The key is empty, too long or contains a control character. Choose another key.
     """
     if not key:
         raise InvalidEventError("Expected `key` of length >= 1", "$.key")
@@ -71,12 +71,12 @@ def event_id(producer: str, key: str) -> str:
 
 
 def composite_key(*parts: str | int | None) -> str:
-    """Return a key of several parts: their JSON array, compact, in UTF-8.
+    """Return a key built from several parts: their JSON array, compact, in UTF-8.
 
     Two different lists of parts never give the same key, whatever the parts contain.
 
     Raises:
-        InvalidEventError: A part has a lone surrogate, which is no character.
+        InvalidEventError: A part contains a lone surrogate, which is not a character.
     """
     try:
         return msgspec.json.encode(parts).decode()
@@ -88,7 +88,7 @@ def canonical_id(text: str) -> str:
     """Return a UUID's text in its canonical form (lower case, hyphens).
 
     Raises:
-        InvalidEventError: It is no UUID.
+        InvalidEventError: It is not a UUID.
     """
     try:
         return str(uuid.UUID(text))
@@ -103,7 +103,7 @@ def split_session(name: str) -> tuple[str, str]:
 
 
 def is_session(name: str) -> bool:
-    """Say whether a text can be a session name: it has a namespace and names somebody."""
+    """Return whether a text can be a session name: it has a namespace, and its value names a session."""
     if not re.match(SESSION, name) or split_session(name)[1] in NOT_A_SESSION:
         return False
     try:
@@ -113,11 +113,11 @@ def is_session(name: str) -> bool:
 
 
 def has_control(text: str) -> bool:
-    """Say whether a text has a control character, which no name has."""
-    return not text.isprintable() and re.search(_CONTROL, text) is not None  # nearly all are, and that is soon seen
+    """Return whether a text has a control character, which no name may have."""
+    return not text.isprintable() and re.search(_CONTROL, text) is not None  # the fast check suffices for most
 
 
-# Compiled where they are used: who only appends has no need of them.
+# Compiled when used: a process that only appends does not need them.
 _HOOK, _CURSOR, _SLUG = r"[^a-zA-Z0-9_-]", r"[^a-zA-Z0-9._-]", r"[^a-zA-Z0-9]"
 
 SANITISERS: dict[str, Callable[[str], str]] = {
@@ -128,16 +128,16 @@ SANITISERS: dict[str, Callable[[str], str]] = {
 """The closed list of sanitisers that make an alias.
 
 `hook` is gptme-contrib's match-lessons.py (state files), `cursor` its aw-watcher cursor,
-`slug` Claude Code's project folder. All are lossy: `a/b` and `a_b` meet.
+`slug` Claude Code's project folder. All are lossy: `a/b` and `a_b` become equal.
 """
 
 
 HOOK_READERS = frozenset({"lesson-hook-state", "lesson-hook-events"})
-"""Producers of exposures whose session was read from a file name that the sanitiser `hook` made."""
+"""Producers of exposures whose session was read from a file name made by the sanitiser `hook`."""
 
 
 def is_exact(producer: str, session: str) -> bool:
-    """Return whether an exposure marked `alias` has the exact name of its session all the same.
+    """Return whether an exposure marked `alias` has the exact name of its session nevertheless.
 
     The sanitiser `hook` maps every other character to `_`, so a name without `_` has one preimage: itself.
     """
@@ -145,5 +145,5 @@ def is_exact(producer: str, session: str) -> bool:
 
 
 def sanitised(value: str) -> frozenset[str]:
-    """Return the forms that the known sanitisers make of a session value."""
+    """Return the forms of a session value that the known sanitisers make."""
     return frozenset(sanitise(value) for sanitise in SANITISERS.values())

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from rightful.reports.audits.rule_audit import Audit
     from rightful.tokens import Batch, Token, Without
 
-_SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)://"  # compiled where it is used, which a path without a colon is not
+_SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)://"  # compiled when used, which is only for a path with a colon
 
 
-def open(  # noqa: A001 - `rightful.open` is the name that others rely on
+def open(  # noqa: A001 - `rightful.open` is the documented name
     path_or_url: str | os.PathLike[str],
     *,
     create: bool = False,
@@ -89,12 +89,12 @@ def folder_of(path_or_url: str | os.PathLike[str]) -> Path:
         raise UsageError("The ledger's path is empty. Nothing was opened. Pass the path of a folder.")
     try:
         writable = b"\0" not in os.fsencode(named)
-    except UnicodeEncodeError:  # a lone surrogate, or a letter that the locale does not have
+    except UnicodeEncodeError:  # a lone surrogate, or a character that the locale lacks
         writable = False
     if not writable:
         raise UsageError(f"{named!r} is not a valid path. Nothing was opened. Pass the path of a folder.")
     folder = Path(os.path.expanduser(named))  # noqa: PTH111 - `Path("./~")` loses the dot
-    return Path.cwd() / folder if str(folder).startswith("~") else folder  # else it means a home where it is passed on
+    return Path.cwd() / folder if str(folder).startswith("~") else folder  # so that it is not expanded again
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +143,7 @@ class Ledger:
 
     def close(self) -> None:
         """Write the queued events of its turns, save the projections and release all resources; idempotent."""
-        if (outboxes := sys.modules.get("rightful.recording.outbox")) is not None:  # else no turn was begun
+        if (outboxes := sys.modules.get("rightful.recording.outbox")) is not None:  # otherwise no turn was begun
             outboxes.drain(self.log)
         try:
             if self._projected is not None:
@@ -224,41 +224,41 @@ class Ledger:
         return Producer(self.log, name, clock=self._clock)
 
     def put_handoff(self, name: str, payload: Any, *, session: str, key: str | None = None) -> Receipt:  # noqa: ANN401 - content
-        """Leave something for the next step of a session, or for another one; see `take_handoff`.
+        """Store a payload for the next step of a session, or for another session; see `take_handoff`.
 
         Args:
-            name: What it is called. What was put under it before is replaced, and never handed out.
+            name: The name of the handoff. It replaces an earlier handoff of this name, which can no longer be taken.
             payload: Text, bytes or a JSON value.
             session: The session that the caller runs in; there is no default.
-            key: A key of your own, so that the call can be repeated.
+            key: A key of your own, which makes the call repeatable.
 
         Raises:
-            UsageError: The session is no session's name.
-            InvalidEventError: The payload is no content, or is too long.
+            UsageError: `session` is not a session name.
+            InvalidEventError: The payload is not valid content, or is too long.
             HandoffMismatchError: The caller runs in another session, another run's handoff waits under
-                that name, or the key stands for another payload. Nothing was put.
+                that name, or the key was used for another payload. Nothing was stored.
         """
         return self.handoffs().put(name, payload, session=session, key=key)
 
     def take_handoff(self, name: str, *, session: str, put_by: str | None = None, key: str | None = None) -> Handoff:
-        """Take what was put last under a name; of several takers one gets it.
+        """Take the last payload stored under a name; of several takers exactly one gets it.
 
         Args:
-            name: What it is called.
+            name: The name of the handoff.
             session: The session that the caller runs in; there is no default.
-            put_by: The session that put it, where that is another one.
-            key: A key of your own: taking again with it gets the same payload again, until more is put.
+            put_by: The session that stored it, if it is another one.
+            key: A key of your own: another take with it returns the same payload, until a new one is stored.
 
         Raises:
-            UsageError: The session is no session's name.
-            NothingToTakeError: Nothing waits under that name.
-            HandoffMismatchError: The caller runs in another session, another run put it, or what was taken
-                with the key is older than what was put last. Nothing was taken.
+            UsageError: `session` is not a session name.
+            NothingToTakeError: No handoff waits under that name.
+            HandoffMismatchError: The caller runs in another session, another run stored it, or the payload taken
+                with the key is older than the last one stored. Nothing was taken.
         """
         return self.handoffs().take(name, session=session, put_by=put_by, key=key)
 
     def handoffs(self) -> Handoffs:
-        """Return what puts and takes on behalf of this process: its environment and working folder."""
+        """Return the object that stores and takes handoffs for this process, its environment and its working folder."""
         from rightful.handoffs.handoffs import Handoffs
 
         def same_run(one: str, other: str) -> bool | None:
@@ -298,7 +298,7 @@ class Ledger:
 
         Args:
             session: The session: a full name, or a value over all namespaces.
-            roots: Folders to search and nothing else; those that the tools use here if none is given.
+            roots: Folders to search, and no others; the folders that the tools use here if empty.
 
         Raises:
             UsageError: No session has that name, several have that value, or a folder does not exist.
@@ -317,18 +317,18 @@ class Ledger:
         as_of: int | str | datetime | None = None,
         decay_at: datetime | str | float | None = None,
     ) -> Posteriors:
-        """Return the beliefs that a policy's credits add up to.
+        """Return the posteriors of a policy, which are the sums of its credits.
 
         Args:
             policy: A preset's name, a JSON object or a policy.
-            as_of: A position, or a time: the longest prefix whose every row was recorded by then.
-                All of the ledger if None.
+            as_of: A position, or a time: the longest prefix in which every row was recorded by then.
+                The whole ledger if None.
             decay_at: The time of the decay: a datetime, RFC 3339 text, or seconds since 1970. The
                 largest event time up to the position if None.
 
         Raises:
             PolicyError: It is not a valid policy.
-            UsageError: `as_of` lies beyond the ledger, or a time cannot be read.
+            UsageError: `as_of` is beyond the end of the ledger, or a time cannot be parsed.
             UpgradeError: A row was written by a newer program. Upgrade and run it again.
             DamagedRowError: A row does not match its checksum.
         """
@@ -345,21 +345,21 @@ class Ledger:
         decay_at: datetime | str | float | None = None,
         balances: Sequence[str] = (),
     ) -> Audit:
-        """Return what a policy does with the credit that another one gives on the same log.
+        """Compare the credit that a policy gives with the credit of another policy, on the same log.
 
         Opening balances count on neither side unless `balances` names them; the policies' own field
-        `balances` decides nothing here.
+        `balances` is ignored here.
 
         Args:
-            policy: What to audit: a preset's name, a JSON object or a policy.
+            policy: The policy to audit: a preset's name, a JSON object or a policy.
             against: The reference, in the same forms.
-            as_of: As of `posteriors`.
-            decay_at: As of `posteriors`.
+            as_of: As in `posteriors`.
+            decay_at: As in `posteriors`.
             balances: Patterns of the sources whose opening balances count on both sides.
 
         Raises:
             PolicyError: One of the two is not a valid policy.
-            UsageError: `as_of` lies beyond the ledger, or a time cannot be read.
+            UsageError: `as_of` is beyond the end of the ledger, or a time cannot be parsed.
             UpgradeError: A row was written by a newer program. Upgrade and run it again.
         """
         from rightful.reports.audits.rule_audit import audit
@@ -370,17 +370,17 @@ class Ledger:
     def transcript(self, session: str, *, require_complete: bool = False, revisions: bool = False) -> Transcript:
         """Return everything that a session said and did, each thing once and in order.
 
-        A session under which nothing was said is told by the names that links join to it.
+        If the session has no entries of its own, those of the names that links join to it are returned.
 
         Args:
             session: Its name in full.
-            require_complete: Refuse a transcript that is not known to be whole.
-            revisions: Give each entry every row that told it.
+            require_complete: Refuse a transcript that is not known to be complete.
+            revisions: Add to each entry every row that recorded it.
 
         Raises:
             UsageError: No row names the session.
-            IncompleteTranscriptError: It is not known to be whole; the error says what it lacks.
-            UpgradeError: A row of it was written by a newer program. Upgrade and ask again.
+            IncompleteTranscriptError: It is not known to be complete; the error lists what is missing.
+            UpgradeError: A row of it was written by a newer program. Upgrade and run it again.
             DamagedRowError: A row does not match its checksum.
         """
         from rightful.projections.transcripts.session_rows import transcript_of
@@ -402,7 +402,7 @@ class Ledger:
         return self.histories().history(session, limit, without=without)
 
     def full_history(self, session: str, *, at: int | None = None) -> FullHistory:
-        """Return all items that a history ever had, and what became of each item; see `Histories.full`."""
+        """Return all items that a history ever had, and the state of each item; see `Histories.full`."""
         return self.histories().full(session, at=at)
 
     def extend(self, to: Token | str, items: Iterable[Any], batch: Batch | None = None) -> Token:
@@ -440,7 +440,7 @@ class Ledger:
 
 
 def _named(asked: str | Mapping[str, Any] | Policy) -> tuple[str, Policy]:
-    """Return a policy with what to call it: its preset's name, else its hash."""
+    """Return a policy and its label: its preset's name, otherwise its hash."""
     from rightful.policies import policy_of
 
     policy = policy_of(asked)

@@ -1,6 +1,6 @@
 """Policies: the immutable, hashed rules that turn exposures and grades into credits.
 
-A policy is a JSON object. What it leaves out has the default, so `{}` is the preset `bound`.
+A policy is a JSON object. Omitted fields have their default, so `{}` is the preset `bound`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from rightful.errors import PolicyError
 from rightful.identity import has_control, is_session
 
 RULES = 2
-"""Version of the rules of attribution, which a policy's hash does not tell: raised where they change a result under an
-unchanged policy. 2 ranks graders in the run that they speak of, leaves decays to their producers, contains a grade in a
-balance by its arms, and prefers an exact time of an arm to a file's upper bound."""
+"""Version of the rules of attribution, which are not part of a policy's hash. It is raised if they change a result
+under an unchanged policy. Rules 2 rank graders in the run that they apply to, restrict a decay to its producer, decide
+by the arms whether a balance contains a grade, and prefer an arm's exact time to a file's upper bound."""
 
 Positive = Annotated[float, Meta(gt=0.0, le=1e15)]
 Gamma = Annotated[float, Meta(gt=0.0, le=1.0)]
@@ -50,18 +50,18 @@ class ArmDecay(Struct, frozen=True, tag_field="mode", tag="arm", forbid_unknown_
 
 
 class EventDecay(Struct, frozen=True, tag_field="mode", tag="events", forbid_unknown_fields=True):
-    """Decay as the log says it happened: `bandit.decayed`, `bandit.pruned`, `decay_rate` of grades."""
+    """Decay as recorded in the log: `bandit.decayed`, `bandit.pruned`, `decay_rate` of grades."""
 
 
 Decay = TimeDecay | SessionDecay | ArmDecay | EventDecay
 
 
 LATER = ("without_sessions", "without_graders", "balances")
-"""Fields that are left out of a policy's JSON, and so of its hash, where they have the default."""
+"""Fields that are omitted from a policy's JSON, and so from its hash, if they have the default."""
 
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How exposures and grades become credits and posteriors.
+    """The rule that turns exposures and grades into credits and posteriors.
 
     Attributes:
         join: `bound`: a grade pays the exposures of its own run. `newest`: it pays the newest
@@ -73,14 +73,14 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         decay: None, or how evidence loses weight.
         prior: (alpha, beta) of an arm without evidence; never decayed.
         causal_order: `strict`: an exposure after the grade does not count.
-        skew_s: How much later than the grade an exposure may be stamped; seconds.
-        marginals: Keep a posterior for each single dimension of a context too.
-        graders: Who pays, in order; patterns of `producer/rubric`.
-        outcomes: What an outcome word is worth, 0 to 1.
+        skew_s: How much later than the grade an exposure's time may be; seconds.
+        marginals: Compute a posterior for each single dimension of a context too.
+        graders: Which graders pay, in order; patterns of `producer/rubric`.
+        outcomes: The reward of an outcome word, 0 to 1.
         arm_aliases: Other names of an arm: {alias: arm}.
         arithmetic: `exact`: sums are exact and rounded once. `sequential`: float operations in log order.
-        without_sessions: Sessions left out, named in full, each with its whole run: as if they had never been.
-        without_graders: Graders left out; patterns of `producer/rubric`.
+        without_sessions: Excluded sessions, named in full, each with its whole run, as if they had never existed.
+        without_graders: Excluded graders; patterns of `producer/rubric`.
         balances: Sources whose opening balances count; patterns. None: all of them.
     """
 
@@ -110,8 +110,8 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def as_dict(self) -> dict[str, Any]:
         """Return the completed policy as a JSON object.
 
-        What was added to the form of a policy later (`LATER`) stands in it only where it says
-        something: the hash of every earlier policy stays.
+        A field that was added to the format later (`LATER`) is only included if it is not the default,
+        so the hash of every earlier policy is unchanged.
         """
         wire: dict[str, Any] = msgspec.to_builtins(self)
         for name in LATER:
@@ -132,7 +132,7 @@ def policy_of(asked: str | Mapping[str, Any] | Policy) -> Policy:
     """Return a policy from a preset's name, a JSON object or a policy.
 
     Raises:
-        PolicyError: No preset has that name, or the object does not have a policy's form.
+        PolicyError: No preset has that name, or the object is not a valid policy.
     """
     match asked:
         case Policy():

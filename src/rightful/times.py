@@ -35,25 +35,25 @@ def text_of(at_us: int) -> str:
 
 
 def us_from(value: datetime | str | float) -> int:
-    """Return a time given by a person or a caller as microseconds since 1970, UTC.
+    """Convert a time given by a person or a caller to microseconds since 1970, UTC.
 
     Args:
         value: An aware datetime, RFC 3339 text with an offset, a date (its midnight, UTC), or a number of seconds
             since 1970.
 
     Raises:
-        UsageError: It is none of these, or lies outside of the years 1 to 9999 in UTC. Write it as
+        UsageError: It is of another form, or is outside the years 1 to 9999 in UTC. Write it as
             `2026-08-01T10:15:00Z`.
     """
     if isinstance(value, str):
         try:
             value = msgspec.convert(f"{value}T00:00:00Z" if _DATE.fullmatch(value) else value, datetime)
-        except (msgspec.ValidationError, UnicodeEncodeError):  # the second: a lone surrogate
+        except (msgspec.ValidationError, UnicodeEncodeError):  # UnicodeEncodeError: a lone surrogate
             raise UsageError(f"Invalid time {value!r}. Write it as 2026-08-01T10:15:00Z.") from None
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise UsageError(f"{value.isoformat()} has no UTC offset. Write it as 2026-08-01T10:15:00Z.")
-        if not _FIRST_US <= (at_us := us_of(value)) <= _LAST_US:  # an offset leads out of the calendar
+        if not _FIRST_US <= (at_us := us_of(value)) <= _LAST_US:  # the offset may lead out of the calendar
             raise UsageError(f"{value.isoformat()} is outside the years 1 to 9999 in UTC. Use another time.")
         return at_us
     number: Any = value

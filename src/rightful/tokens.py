@@ -1,7 +1,7 @@
-"""Tokens: what a reader of a history had in front of it, in a form that can be written down and used elsewhere.
+"""Tokens: a reader's view of a history, in a form that can be stored and used elsewhere.
 
-A token is a position, so it is good in another thread, process or machine, and after a restart. Nothing is held
-while it is kept: whoever uses it is told if the history has changed in a way that matters.
+A token contains a position, so it is valid in another thread, process or machine, and after a restart. It locks
+nothing. Its use fails if the history has changed in a way that matters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VERSION = 2
 
 
 class Wrote(Struct, frozen=True, array_like=True, gc=False):
-    """A batch of items that the holder of a token appended.
+    """A batch of items that the reader appended after reading.
 
     Attributes:
         id: The event id of the batch.
@@ -32,12 +32,12 @@ class Wrote(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Without(NamedTuple):
-    """What counts as never done: the calls of a run from an ordinal on, and its compactions after a number of them.
+    """Calls to treat as never made: those of a run from an ordinal on, and its compactions after a number of them.
 
     Attributes:
         run: The key of the run.
-        ordinal: The first call that counts as never done.
-        compactions: How many compactions count that the run made after the call before that one.
+        ordinal: The first call to treat as never made.
+        compactions: How many of the compactions count that the run made after the last call that counts.
     """
 
     run: str
@@ -46,18 +46,18 @@ class Without(NamedTuple):
 
 
 class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a view of a history showed: all of it, or its last items, and what its holder has appended since.
+    """A view of a history: all of it or its last items, and the batches that the reader has appended since.
 
     Attributes:
-        session: Whose history.
+        session: The session of the history.
         position: The position through which the view was folded.
         ledger: The id of the ledger; a token of another one is refused.
-        limit: How many items the view was limited to; None if it was not.
-        wrote: What its holder has appended since, in order.
-        void: Why nothing can be compacted with it; None if it can.
-        without: A run and an ordinal: what that run did from there on was not in the view.
-        compactions: How many compactions at that ordinal the view counted.
-        commitment: That of the row at `position`, in hexadecimal; empty at position 0, and in tokens of version 1.
+        limit: The maximum number of items of the view; None if there was no limit.
+        wrote: The batches that the reader has appended since, in order.
+        void: Why nothing can be compacted with this token; None if it can.
+        without: A run and an ordinal: the view omitted that run's calls from that ordinal on.
+        compactions: How many compactions at that ordinal the view included.
+        commitment: The commitment of the row at `position`, in hexadecimal; empty at position 0, and in version 1.
             Another row at that position (after a power cut, or a restored backup) makes the token stale.
         v: The version of the written form: 2 with a commitment, else 1.
     """
@@ -74,23 +74,23 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     v: Annotated[int, Meta(ge=1, le=VERSION)] = 1
 
     def __post_init__(self) -> None:
-        """Set the version of the written form by what the token holds."""
+        """Set the version of the written form, which depends on the commitment."""
         msgspec.structs.force_setattr(self, "v", 2 if self.commitment else 1)
 
     def key(self) -> str:
-        """Return the text from which event ids are derived: the same for one read, with its commitment or without."""
+        """Return the text from which event ids are derived: equal for one view, with or without the commitment."""
         return msgspec.structs.replace(self, commitment="").text()
 
     def text(self) -> str:
-        """Return the token written down: JSON on one line, which `of` reads."""
+        """Return the written form: JSON on one line, which `of` parses."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Return a token that was written down.
+        """Parse the written form of a token.
 
         Raises:
-            UsageError: It is no token, or one of a newer version.
+            UsageError: It is not a token, or its version is newer than this program.
         """
         try:
             return msgspec.json.decode(text, type=cls)
@@ -109,7 +109,7 @@ class _Versioned(Struct):
 
 
 def _version(text: str) -> int:
-    """Return the version that a token says it has, whatever else it holds; 1 if it says none."""
+    """Return the version field of a token, whatever else it contains; 1 if there is none."""
     try:
         return msgspec.json.decode(text, type=_Versioned).v
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, TypeError):
@@ -117,15 +117,15 @@ def _version(text: str) -> int:
 
 
 class Batch(Struct, frozen=True, kw_only=True):
-    """What is known of a batch of items beside the items.
+    """Optional metadata of a batch of items.
 
     Attributes:
-        run: The key of the run that appends. With `ordinal`, the call can be repeated, in any process.
+        run: The key of the run that appends. Together with `ordinal` it makes the call repeatable, in any process.
         ordinal: Which call of that run it is, from 0.
         response_id: The provider's id of the response that they came with.
         agent: Which agent spoke.
         usage: What the response used.
-        covered: Which items of the view the model is proven to have seen when it gave that response.
+        covered: The items of the view that the model is proven to have seen when it gave that response.
     """
 
     run: Word | None = None

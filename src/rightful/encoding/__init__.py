@@ -1,1 +1,1 @@
-"""How an event enters and becomes stored bytes: wire form, envelope, Merkle tree."""
+"""Convert events to stored bytes: wire format, envelope, Merkle tree."""

@@ -1,12 +1,12 @@
-"""How an event becomes stored bytes and comes back.
+"""Convert an event to stored bytes and back.
 
-A row is an *envelope* (what is true of the fact for ever: id, type, session, times, outcome,
-commitment) and a *payload* (32 bytes of salt and the canonical body), kept apart, so that a
-payload can be erased while the Merkle tree over the envelopes stays as it is. The commitment
+A row is an *envelope* (the permanent facts: id, type, session, times, outcome,
+commitment) and a *payload* (32 bytes of salt and the canonical body). They are stored separately, so a
+payload can be erased while the Merkle tree over the envelopes stays unchanged. The commitment
 is `SHA-256(salt + body)`: without the salt a guess cannot be confirmed.
 
 The canonical body is msgspec JSON of the fields that are not in the envelope, in the order
-in which the struct defines them, defaults left out, dict keys sorted.
+in which the struct defines them, defaults omitted, dict keys sorted.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 VERSION = 1
-"""Version of the envelope's own form."""
+"""Version of the envelope's own format."""
 
 SALT_BYTES = 32
 """Length of the salt before the body; bytes."""
 
 HEAD_FIELDS = frozenset({"producer", "at", "key", "id", "at_basis", "session", "turn", "index"})
-"""The fields of an event that stand in the envelope; the others are the body."""
+"""The fields of an event that are in the envelope; the others are the body."""
 
 OUTCOMES = ("appended", "refined", "reemitted", "stale", "conflict")
 """The outcomes under which a row is stored."""
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What the ledger states about an event, for ever. Its bytes are the leaf of the tree.
+    """The permanent record of an event. Its bytes are the leaf of the tree.
 
     Attributes:
         v: The envelope's own version.
         id: The event id; UUID text.
-        revision: Which row of this id it is, from 1.
+        revision: The number of the row among those of this id, from 1.
         type: The event's type.
         schema: The version of the type's body.
         producer: Who wrote it.
-        session: The session's name, where the type has one.
+        session: The session's name, if the type has one.
         turn: The session's turn.
         index: The place in the turn, as the producer counts.
         at_us: When it happened; microseconds since 1970, UTC.
-        at_basis: `file` when that is a file's time.
-        recorded_at_us: When the ledger wrote it; never before that of the position before it.
+        at_basis: `file` if that is a file's time.
+        recorded_at_us: When the ledger wrote it; never earlier than the row before it.
         outcome: How the row was classified.
-        first: The position of the id's first row; 0 when this is it.
+        first: The position of the id's first row; 0 if it is this one.
         body_bytes: Size of the canonical body; bytes.
-        escaped: Some of its content is kept in an escape (`content.restore`).
+        escaped: Whether some of its content is stored as an escape (`content.restore`).
         commitment: SHA-256 of salt and body, in hexadecimal.
     """
 
@@ -84,7 +84,7 @@ SCHEMAS: dict[str, int] = dict.fromkeys(TYPES, 1)
 """The newest version of each type's body."""
 
 UPCASTERS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""For (type, version): how a body of that version becomes one of the next."""
+"""For (type, version): converts a body of that version to the next one."""
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -99,12 +99,12 @@ _heads = msgspec.json.Decoder(_Head)
 
 
 class BodyKind(msgspec.Struct, frozen=True):  # a named tuple takes four times as long to define
-    """How the body of one type is read and written.
+    """How the body of one event type is encoded and decoded.
 
     Attributes:
-        struct: The struct of its fields; what projections fold.
-        of: Takes the body's fields from an event, in order.
-        decode: Reads canonical bytes into `struct`.
+        struct: The struct of its fields, which projections fold.
+        of: Returns the body's fields of an event, in order.
+        decode: Decodes canonical bytes into `struct`.
     """
 
     struct: type[msgspec.Struct]
@@ -116,7 +116,7 @@ _kinds: dict[type[Event], BodyKind] = {}
 
 
 def body_kind(kind: type[Event]) -> BodyKind:
-    """Return how the body of an event type is read and written."""
+    """Return how the body of an event type is encoded and decoded."""
     if found := _kinds.get(kind):
         return found
     head = HEAD_FIELDS - {"id"} if kind is EventWithdrawn else HEAD_FIELDS
@@ -127,7 +127,7 @@ def body_kind(kind: type[Event]) -> BodyKind:
         frozen=True,
         kw_only=True,
         omit_defaults=True,
-        gc=False,  # read from JSON, so it is in no cycle
+        gc=False,  # decoded from JSON, so it is in no cycle
         module=__name__,
     )
     names = [field.name for field in fields]
@@ -148,7 +148,7 @@ def encode_body(event: Event) -> bytes:
     """Return an event's canonical body.
 
     Raises:
-        InvalidEventError: A name holds a lone surrogate, or the body is larger than
+        InvalidEventError: A name contains a lone surrogate, or the body is larger than
             `limits.EVENT_BYTES`.
     """
     kind = body_kind(type(event))
@@ -181,7 +181,7 @@ def encode(envelope: Envelope) -> bytes:
     """Return an envelope's stored bytes.
 
     Raises:
-        InvalidEventError: They are more than `limits.ENVELOPE_BYTES`.
+        InvalidEventError: They exceed `limits.ENVELOPE_BYTES`.
     """
     data = _encoder.encode(envelope)
     if len(data) > limits.ENVELOPE_BYTES:
@@ -190,22 +190,22 @@ def encode(envelope: Envelope) -> bytes:
 
 
 def decode(data: bytes) -> Envelope:
-    """Return the envelope of stored bytes; unknown fields of a newer version are passed over.
+    """Return the envelope of stored bytes; unknown fields of a newer version are ignored.
 
     Raises:
-        msgspec.DecodeError: The bytes are no envelope; the row is damaged.
+        msgspec.DecodeError: The bytes are not an envelope; the row is damaged.
     """
     return decoder()(data)
 
 
 @cache
 def decoder() -> Callable[[bytes], Envelope]:
-    """Return `decode` for many envelopes; made when one is read first, which most calls of a hook never do."""
+    """Return `decode` for many envelopes; created on first use, since most calls of a hook read none."""
     return msgspec.json.Decoder(Envelope).decode
 
 
 def tags_of(event_id: str, session: str | None) -> list[str]:
-    """Return the tags under which a row of the ledger is found."""
+    """Return the tags of a row of the ledger."""
     return [f"id:{event_id}"] if session is None else [f"id:{event_id}", f"session:{session}"]
 
 
@@ -216,7 +216,7 @@ def read_head(data: bytes) -> tuple[str, list[str]]:
 
 
 def body_of(envelope: Envelope, body: bytes, position: int) -> Any:  # noqa: ANN401 - one struct a type
-    """Return a stored body as the struct of its type, raised to the newest version.
+    """Return a stored body as the struct of its type, upgraded to the newest version.
 
     Raises:
         UpgradeError: The type or its version is newer than this program.

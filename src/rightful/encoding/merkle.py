@@ -1,9 +1,9 @@
 """The Merkle tree of RFC 6962 over the stored envelopes.
 
-A leaf is the hash of the exact stored bytes; it is each row's checksum too. The root of all
-leaves stands in the row's own transaction. It is computed from the *frontier*: the roots of
-the perfect subtrees that the size's binary digits name, at most 64 of them. RFC 9162 has the
-same tree and words the proofs.
+A leaf is the hash of the exact stored bytes, and also the row's checksum. The root of all
+leaves is written in the row's own transaction. It is computed from the *frontier*: the roots of
+the perfect subtrees given by the binary digits of the size, at most 64 of them. RFC 9162 defines the
+same tree and describes the proofs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ HASH_BYTES: Final = 32
 """Size of a hash; bytes."""
 
 LEAF: Final = b"\x00"
-"""What precedes a leaf's bytes, so that no leaf can pass for an inner node."""
+"""Precedes a leaf's bytes, so that a leaf cannot be mistaken for an inner node."""
 
 NODE: Final = b"\x01"
-"""What precedes the two hashes of an inner node."""
+"""Precedes the two hashes of an inner node."""
 
 EMPTY_ROOT: Final = sha256(b"").digest()
 """The root of a tree without leaves."""
@@ -38,10 +38,10 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 class Frontier:
-    """What must be known of a tree to add leaves to it and to name its root.
+    """The part of a tree that is needed to add leaves and to compute its root.
 
     Attributes:
-        size: How many leaves the tree has.
+        size: The number of leaves of the tree.
     """
 
     __slots__ = ("_peaks", "size")
@@ -69,13 +69,13 @@ class Frontier:
             size >>= 1
             if len(carry) & 1:
                 left_over.append(carry[-1])
-            pairs = zip(carry[::2], carry[1::2], strict=False)  # the odd one out is left over
+            pairs = zip(carry[::2], carry[1::2], strict=False)  # an odd one stays for the next round
             carry = [sha256(NODE + left + right).digest() for left, right in pairs]
         self.size += len(leaves)
         peaks.extend(reversed(left_over))
 
     def root(self) -> bytes:
-        """Return the 32-byte root of all leaves; of none, SHA-256 of nothing."""
+        """Return the 32-byte root of all leaves; without leaves, SHA-256 of the empty string."""
         if not self._peaks:
             return EMPTY_ROOT
         root = self._peaks[-1]
@@ -84,7 +84,7 @@ class Frontier:
         return root
 
     def copy(self) -> Frontier:
-        """Return a frontier that grows on its own."""
+        """Return an independent copy."""
         return Frontier(self.size, self._peaks)
 
     def to_bytes(self) -> bytes:
@@ -96,7 +96,7 @@ class Frontier:
         """Return the frontier of a stored form.
 
         Raises:
-            ValueError: The bytes are no frontier: their number does not fit the size they name.
+            ValueError: The bytes are not a frontier: their number does not match their size field.
         """
         size = int.from_bytes(data[:_SIZE_BYTES], "big")
         if len(data) != _SIZE_BYTES + HASH_BYTES * size.bit_count():

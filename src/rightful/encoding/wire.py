@@ -1,4 +1,4 @@
-"""How a fact enters: from a wire object or a struct to a checked event and its id."""
+"""Check incoming facts: convert a wire object or a struct to a checked event with an id."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from rightful.events import (
 from rightful.field_types import Rubric, Sha256, Uri, Uuid
 from rightful.identity import NOT_A_SESSION, PRODUCER, SESSION, canonical_id, event_id, has_control, split_session
 
-_PLACE = r"(?s)(?P<what>.*) - at (?:`key` in )?`(?P<place>[^`]*)`\Z"  # compiled where an error is explained
+_PLACE = r"(?s)(?P<what>.*) - at (?:`key` in )?`(?P<place>[^`]*)`\Z"  # compiled when an error is explained
 _FORMS = {
     SESSION: "Expected `namespace:value`, such as `claude-code:7fbe4341`, without control characters",
     PRODUCER: "Expected a producer's name: 1 to 128 letters, digits and `._/:@-`, first a letter or a digit",
@@ -41,7 +41,7 @@ _FORMS = {
     get_args(Uuid)[1].pattern: "Expected `uuid`, lower case with hyphens",
     get_args(Uri)[1].pattern: "Expected a URI such as `file:///a%20b`, in ASCII",
 }
-"""What a person is told of a form, in place of its regular expression."""
+"""Descriptions of forms for people, in place of their regular expressions."""
 _FIELD = r"field `(?P<name>[^`]*)`\Z"
 
 
@@ -55,7 +55,7 @@ NESTED: dict[type[Event], tuple[str, ...]] = {
     HandoffWritten: ("found",),
     HandoffTaken: ("found",),
 }
-"""The fields that hold structs. msgspec takes a struct as it is, unchecked, so they are taken apart first."""
+"""The fields that contain structs. msgspec accepts a struct unchecked, so they are converted to dicts first."""
 
 
 _NAMING = frozenset({ExposureRecorded, GradeRecorded, BanditPruned, BalanceOpened, SessionLinked, SessionUnlinked})
@@ -63,13 +63,13 @@ _NAMING = frozenset({ExposureRecorded, GradeRecorded, BanditPruned, BalanceOpene
 
 
 class Checked(Struct, frozen=True, gc=False):
-    """A fact that fits its type, on its way into the ledger.
+    """A checked fact, ready for the ledger.
 
     Attributes:
         id: Its event id, UUID text.
         event: The event.
         at_us: When it happened; microseconds since 1970, UTC.
-        escaped: Some of its content is kept in an escape (`content.escape`).
+        escaped: Whether some of its content is stored as an escape (`content.escape`).
     """
 
     id: str
@@ -79,18 +79,18 @@ class Checked(Struct, frozen=True, gc=False):
 
 
 def check(proposed: Event | Mapping[str, Any]) -> Checked:
-    """Return a proposed event checked, with its id.
+    """Check a proposed event, and return it with its id.
 
     Args:
         proposed: A struct of `rightful.events`, or a wire object (a dict as parsed from JSON).
 
     Raises:
-        InvalidEventError: It does not fit its type; `place` says where. Mend it and send it again;
-            the events beside it are not touched by it.
+        InvalidEventError: It does not fit its type; `place` names the field. Fix it and send it again;
+            the other events are not affected.
     """
     if isinstance(proposed, Event):
         wire = _wire_of(proposed)
-    elif type(proposed) is dict or isinstance(proposed, Mapping):  # the second asks an ABC, which is slow
+    elif type(proposed) is dict or isinstance(proposed, Mapping):  # the second checks an ABC, which is slow
         wire = dict(proposed)
     else:
         raise InvalidEventError(f"Expected `object`, got `{content.json_type(proposed)}`")
@@ -166,7 +166,7 @@ def _placed(text: str) -> InvalidEventError:
 
 
 def _in_words(what: str) -> str:
-    """Return msgspec's words for a name or a time, with the form as a person would write it."""
+    """Return msgspec's message with the form of a name or a time in a person's terms."""
     if what.endswith("with a timezone component"):
         return f"{what}, such as 2026-08-01T10:15:00Z"
     if what.startswith("Expected `str` matching regex "):
@@ -245,7 +245,7 @@ def _check_session(name: str, place: str) -> None:
 
 
 def _check_text(text: str, place: str) -> int:
-    """Return how many bytes of UTF-8 a name takes."""
+    """Check a name; return its size in bytes of UTF-8."""
     if text.isascii():
         return len(text)
     try:
@@ -255,10 +255,10 @@ def _check_text(text: str, place: str) -> int:
 
 
 def from_wire(wire: Mapping[str, Any] | bytes | str) -> Event:
-    """Return the event of a wire object, or of one JSON line, as it can be appended.
+    """Return the event of a wire object or of one JSON line, checked for an append.
 
     Raises:
-        InvalidEventError: It does not fit its type; `place` says where.
+        InvalidEventError: It does not fit its type; `place` names the field.
     """
     if isinstance(wire, bytes | str):
         wire = cast("Mapping[str, Any]", content.parse_line(wire))

@@ -1,8 +1,8 @@
-"""What can happen: one frozen struct a fact, one tagged union of all of them.
+"""The events: one frozen struct for each kind of fact, and one tagged union of all of them.
 
 A tag is never reused and a field never changes its meaning; a new field has a default. `Event`
-holds what every fact has. msgspec checks the types and ranges when a fact enters
-(`from_wire`), not when a struct is made, so the ledger checks structs too.
+has the fields that every fact has. msgspec checks the types and ranges when a fact enters
+(`from_wire`), not when a struct is created, so the ledger checks structs too.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class SessionEnded(SessionEvent, frozen=True, kw_only=True, tag="session.ended")
 
     Attributes:
         turns: How many turns it had.
-        exit_code: What its process returned; negative for a signal.
+        exit_code: The exit code of its process; negative for a signal.
     """
 
     turns: Count | None = None
@@ -134,7 +134,7 @@ class SessionLinked(SessionEvent, frozen=True, kw_only=True, tag="session.linked
     Attributes:
         other: The tool's name for the run.
         as_: How the two belong together; on the wire `as`.
-        evidence: What the claim rests on. `cwd-window` loses to every other evidence.
+        evidence: The evidence for the claim. `cwd-window` loses to every other evidence.
         note: For people.
     """
 
@@ -158,13 +158,13 @@ class SessionUnlinked(SessionEvent, frozen=True, kw_only=True, tag="session.unli
 
 
 class ExposureRecorded(SessionEvent, frozen=True, kw_only=True, tag="exposure.recorded"):
-    """Arms were put in front of a session. An empty list is a fact too: nothing was shown.
+    """Arms were shown to a session. An empty list is a fact too: nothing was shown.
 
     Attributes:
         arms: What was shown, in order; an arm listed twice is one exposure, except under the
             `sequential` arithmetic, where it updates twice.
-        withheld: What was eligible and held back, for causal estimates; never credited.
-        context: The dimensions of a contextual bandit; None for a dimension not known.
+        withheld: Arms that were eligible and withheld, for causal estimates; never credited.
+        context: The dimensions of a contextual bandit; None for a dimension that is not known.
     """
 
     arms: Arms
@@ -175,18 +175,18 @@ class ExposureRecorded(SessionEvent, frozen=True, kw_only=True, tag="exposure.re
 class GradeRecorded(SessionEvent, frozen=True, kw_only=True, tag="grade.recorded"):
     """A grader rewarded a session.
 
-    The grade with the highest `seq` of one grader is the effective one, whatever order they
-    arrive in. A grade is never changed: a regrade is a new event with a higher `seq`.
+    The grade with the highest `seq` of one grader is the effective one, in whatever order the grades
+    arrive. A grade is never changed: a regrade is a new event with a higher `seq`.
 
     Attributes:
         reward: The reward, 0 to 1, float64 exactly as the grader gave it; never clamped.
-        outcome: A word that the policy maps to a reward; `reward` decides where both are given.
+        outcome: A word that the policy maps to a reward; `reward` has precedence if both are given.
         seq: The grader's own revision number; compared only within one grader and run.
-        rubric: What was graded. The grader is `producer/rubric`.
+        rubric: The criterion. The grader is `producer/rubric`.
         per_arm: A judge's reward for single arms, 0 to 1; the others get `reward`.
         salience: How much each arm mattered, 0 to 1; a weight of evidence, never a reward.
-        exposure_session: The session whose exposure earns it, when the grader knows better
-            than its own name for the run. If that session shows no exposure, nobody is credited.
+        exposure_session: The session whose exposure earns it, if the grader knows it better
+            than its own name for the run. If that session has no exposure, no arm is credited.
         decay_rate: The global decay that another updater applied with this call; 0 to 1.
     """
 
@@ -201,7 +201,7 @@ class GradeRecorded(SessionEvent, frozen=True, kw_only=True, tag="grade.recorded
 
 
 class GradeRetracted(SessionEvent, frozen=True, kw_only=True, tag="grade.retracted"):
-    """A grader took its grade back. It has a `seq` too; a later grade re-instates."""
+    """A grader retracted its grade. It has a `seq` too; a later grade reinstates."""
 
     CONTENT: ClassVar[tuple[str, ...]] = ("extra", "reason")
 
@@ -214,7 +214,7 @@ class BanditDecayed(SessionEvent, frozen=True, kw_only=True, tag="bandit.decayed
     """Another updater decayed every arm toward its prior; for parity replays.
 
     Attributes:
-        gamma: What alpha - 1 and beta - 1 were multiplied with; 0 to 1.
+        gamma: The factor of alpha - 1 and beta - 1; 0 to 1.
     """
 
     gamma: Gamma
@@ -228,17 +228,17 @@ class BanditPruned(SessionEvent, frozen=True, kw_only=True, tag="bandit.pruned")
 
 
 class BalanceOpened(Event, frozen=True, kw_only=True, tag="balance.opened"):
-    """What a bandit file held when the ledger began; its history is not known.
+    """The state of a bandit file when the ledger began; its history is not known.
 
-    (alpha - 1, beta - 1, n) are added to the prior, undecayed. Of one source the newest counts.
+    (alpha - 1, beta - 1, n) are added to the prior, undecayed. Of several balances of one source the newest counts.
 
     Attributes:
         arms: The state by arm.
         contexts: The state by arm and context.
         judge: A judge's counters by arm.
         sessions: The file's session total.
-        through: Grades at or before this time are already in it, and are not credited again.
-        source: Which file it is, in the importer's words.
+        through: Grades at or before it are already in the file, and are not credited again.
+        source: Which file it is, named by the importer.
         sha256: SHA-256 of the file's bytes, in hexadecimal.
     """
 
@@ -252,7 +252,7 @@ class BalanceOpened(Event, frozen=True, kw_only=True, tag="balance.opened"):
 
 
 NOT_OURS = frozenset({"rollback", "opened"})
-"""Words in the `extra` of a publication by which its bytes are a tool's own: put back, or as they were opened."""
+"""Keys in the `extra` of a publication whose bytes are a tool's own: rolled back, or as they were opened."""
 
 
 class PosteriorPublished(Event, frozen=True, kw_only=True, tag="posterior.published"):
@@ -265,9 +265,9 @@ class PosteriorPublished(Event, frozen=True, kw_only=True, tag="posterior.publis
         digest: SHA-256 of its sufficient statistics.
         target: The file.
         new_sha256: SHA-256 of the bytes written.
-        previous_sha256: SHA-256 of the bytes that stood there.
+        previous_sha256: SHA-256 of the bytes before.
         supersedes: The event id of the publication it replaces.
-        rules: Version of the rules of attribution that it was computed by; 1 where it is absent.
+        rules: Version of the rules of attribution that it was computed by; 1 if absent.
     """
 
     policy: Sha256
@@ -330,7 +330,7 @@ AnyEvent = (
     | HandoffWritten
     | HandoffTaken
 )
-"""Every kind of event; `match` on it closes with `assert_never`."""
+"""Every kind of event; a `match` on it ends with `assert_never`."""
 
 TYPES: dict[str, type[Event]] = {str(kind.__struct_config__.tag): kind for kind in AnyEvent.__args__}
 """The struct of each type name."""

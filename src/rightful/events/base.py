@@ -1,4 +1,4 @@
-"""What every event has: the structs that all kinds of fact are built on."""
+"""The base structs of all events."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_
     """One immutable fact, in the past tense, written once by a producer.
 
     Attributes:
-        producer: Who wrote it.
+        producer: Who wrote the event.
         at: When it happened, by the producer's clock; with an offset.
         key: The producer's stable key of the fact; the event id is derived from it.
-        id: The event id, for a producer that has a UUID of its own; one of the two is needed.
+        id: The event id, for a producer that has a UUID of its own. One of `key` and `id` is required.
         at_basis: `file` when `at` is a file's time: only an upper bound, never evidence.
-        turn: The turn of the session it belongs to.
+        turn: The turn of the session.
         index: Its place in the turn as the producer counts, from 0.
         alias: The session name was read from a sanitised form, so it never matches exactly.
-        extra: What this version does not model; content.
+        extra: Data that this version does not model; stored as content.
     """
 
     CONTENT: ClassVar[tuple[str, ...]] = ("extra",)

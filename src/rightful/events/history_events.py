@@ -1,4 +1,4 @@
-"""What the model would see next: how a history grows, shrinks and is handed on."""
+"""Events of a history, which is what the model would see next: growth, shrinking and handoffs."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class HistoryAppended(SessionEvent, frozen=True, kw_only=True, tag="history.appe
 
 
 class HistoryCompacted(SessionEvent, frozen=True, kw_only=True, tag="history.compacted"):
-    """Items gave way to others that stand for them. Both remain in the log.
+    """Items were replaced with a summary of them. Both remain in the log.
 
     Attributes:
-        covers: Which items gave way.
-        after: The position of the token under which it was done; of a tool's file that begins with its compaction, the
+        covers: Which items were replaced.
+        after: The position of the token under which it was done; for a tool's file that begins with its compaction, the
             position up to which it covers. A range that is open at its end ends there.
         response_id: The provider's response that they were compacted from.
-        mode: How it was done, in the producer's word (`input`, `previous_response_id`, `auto` …).
+        mode: How it was done, in the producer's term (`input`, `previous_response_id`, `auto` …).
         run: Which run of a program did it.
         ordinal: How many calls that run had made before. A repeated run sees the compaction once it has made as many.
-        items: What stands for them, in order; content.
+        items: What replaces them, in order; content.
         usage: What the compaction itself used; content.
     """
 
@@ -62,7 +62,7 @@ class HistoryCompacted(SessionEvent, frozen=True, kw_only=True, tag="history.com
 
 
 class HistoryPopped(SessionEvent, frozen=True, kw_only=True, tag="history.popped"):
-    """Items were taken back: an undo, a rewind, a rollback. They remain in the log.
+    """Items were removed: an undo, a rewind, a rollback. They remain in the log.
 
     Attributes:
         items: Which ones.
@@ -72,17 +72,17 @@ class HistoryPopped(SessionEvent, frozen=True, kw_only=True, tag="history.popped
 
 
 class HistoryCleared(SessionEvent, frozen=True, kw_only=True, tag="history.cleared"):
-    """All that the history showed was taken out of it. It remains in the log."""
+    """All items were removed from the history. They remain in the log."""
 
 
 class HistoryForked(SessionEvent, frozen=True, kw_only=True, tag="history.forked"):
-    """This history begins with what another one showed at a position. Nothing of it is copied.
+    """This history begins with another history's view at a position. Nothing is copied.
 
-    It is the first event of its history; items keep the ids that they have in the other one.
+    It is the first event of its history; items keep the ids that they have there.
 
     Attributes:
         of: The session whose history it begins with.
-        through: The position through which that history is taken.
+        through: The position through which that history is included.
     """
 
     of: Session
@@ -94,7 +94,7 @@ class CompactionDeferred(SessionEvent, frozen=True, kw_only=True, tag="compactio
 
     Attributes:
         response_id: The provider's response at which it was due.
-        store: Whether the provider keeps that response; None if nobody said.
+        store: Whether the provider stores that response; None if that is not known.
         run: Which run of a program owes it.
         reason: Why it could not be done.
     """
@@ -111,7 +111,7 @@ class HandoffWritten(SessionEvent, frozen=True, kw_only=True, tag="handoff.writt
     Attributes:
         name: What it is called.
         payload: What it is; content.
-        found: What was found of who wrote it, independently of the caller's word.
+        found: Facts about the writing process that were found independently of the caller.
     """
 
     CONTENT: ClassVar[tuple[str, ...]] = ("extra", "payload")
@@ -122,12 +122,12 @@ class HandoffWritten(SessionEvent, frozen=True, kw_only=True, tag="handoff.writt
 
 
 class HandoffTaken(SessionEvent, frozen=True, kw_only=True, tag="handoff.taken"):
-    """A session took what was left.
+    """A session took a handoff.
 
     Attributes:
         written_id: The event id of the `handoff.written` that was taken.
         name: What it is called.
-        found: What was found of who took it, independently of the caller's word.
+        found: Facts about the taking process that were found independently of the caller.
     """
 
     written_id: Uuid

@@ -1,4 +1,4 @@
-"""What a session said and did, and where the file that tells of it stands."""
+"""Events of a transcript: what a session said and did, and where its transcript file is."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from rightful.events.base import SessionEvent
 from rightful.field_types import Count, Evidence, Sha256, Time, Turn, Uri, Word
 
 OVERWRITING = "overwriting-store"
-"""The name of a `data.recorded` by which a producer says that its source overwrites records by their id.
+"""The name of a `data.recorded` by which a producer declares that its source overwrites records by their id.
 
-The index of what was overwritten is nowhere then, so a gap proves no loss."""
+The indexes of overwritten records are missing then, so a gap does not prove a loss."""
 
 REPEATED = "repeated"
-"""The name of a `data.recorded` that stands at the place of a repeat, which the ledger does not store twice."""
+"""The name of a `data.recorded` at the place of a repeat, which the ledger does not store twice."""
 
 
 class MessageRecorded(SessionEvent, frozen=True, kw_only=True, tag="message.recorded"):
-    """Somebody said something. A longer text under the same id refines it.
+    """A participant of the session said something. A longer text under the same id refines it.
 
     Attributes:
         role: `user`, `assistant`, `system` …
@@ -43,9 +43,9 @@ class UsageRecorded(SessionEvent, frozen=True, kw_only=True, tag="usage.recorded
 
     Attributes:
         counts: Numbers by name (`input_tokens` …), in the producer's units; content.
-        of: What it counts: the id of a response or a message. Of several events of the same the last
-            number of each name counts by their index, and without an index the largest. None for the turn.
-        cumulative: It counts since the session began, so it is no part of a sum.
+        of: What it counts: the id of a response or a message. Of several events with the same `of`, the last number
+            of each name counts, by index; without an index the largest. Without `of` the turn is counted.
+        cumulative: It counts since the session began, so it is not added up.
     """
 
     CONTENT: ClassVar[tuple[str, ...]] = ("extra", "counts")
@@ -69,7 +69,7 @@ class ToolCallSnapshotted(SessionEvent, frozen=True, kw_only=True, tag="tool_cal
     Attributes:
         call: The call's own id.
         name: The tool, once it is known.
-        arguments: What has arrived of them; content.
+        arguments: The part that has arrived; content.
         complete: Nothing more will arrive; only an equal or older state may follow.
     """
 
@@ -86,7 +86,7 @@ class ToolResultSnapshotted(SessionEvent, frozen=True, kw_only=True, tag="tool_r
 
     Attributes:
         call: The id of the call it answers.
-        output: What has arrived of it; content.
+        output: The part that has arrived; content.
         is_error: The tool failed.
         complete: Nothing more will arrive.
     """
@@ -100,7 +100,7 @@ class ToolResultSnapshotted(SessionEvent, frozen=True, kw_only=True, tag="tool_r
 
 
 class TurnEnded(SessionEvent, frozen=True, kw_only=True, tag="turn.ended"):
-    """A turn closed; what the producer says it held.
+    """A turn closed, with the producer's closing counts.
 
     Attributes:
         event_count: How many events the producer counted in it: their indexes are 0 to one less.
@@ -117,12 +117,12 @@ class TurnEnded(SessionEvent, frozen=True, kw_only=True, tag="turn.ended"):
 
 
 class InteractionRequested(SessionEvent, frozen=True, kw_only=True, tag="interaction.requested"):
-    """The session asked somebody: for an approval, an input, or that a client runs a tool.
+    """The session requested an approval, an input, or that a client runs a tool.
 
     Attributes:
         interaction: The request's own id.
-        kind: What was asked for, in the producer's word (`user_approval` …).
-        payload: What was asked; content.
+        kind: The kind of request, in the producer's term (`user_approval` …).
+        payload: The request; content.
     """
 
     CONTENT: ClassVar[tuple[str, ...]] = ("extra", "payload")
@@ -133,11 +133,11 @@ class InteractionRequested(SessionEvent, frozen=True, kw_only=True, tag="interac
 
 
 class InteractionAnswered(SessionEvent, frozen=True, kw_only=True, tag="interaction.answered"):
-    """Somebody answered what the session had asked.
+    """A request of the session was answered.
 
     Attributes:
-        interaction: The id of the request it answers.
-        kind: What was asked for, in the producer's word.
+        interaction: The id of the request that it answers.
+        kind: The kind of request, in the producer's term.
         payload: The answer; content.
     """
 
@@ -149,11 +149,11 @@ class InteractionAnswered(SessionEvent, frozen=True, kw_only=True, tag="interact
 
 
 class DataRecorded(SessionEvent, frozen=True, kw_only=True, tag="data.recorded"):
-    """Something that a tool's record holds and that is no part of the conversation.
+    """Data of a tool's record that does not belong to the conversation.
 
     Attributes:
-        name: What it is, in the tool's word (`ai-title`, `file`, `turn_context` …).
-        data: What it says; content.
+        name: What it is, in the tool's term (`ai-title`, `file`, `turn_context` …).
+        data: Its content; content.
     """
 
     CONTENT: ClassVar[tuple[str, ...]] = ("extra", "data")
@@ -163,14 +163,14 @@ class DataRecorded(SessionEvent, frozen=True, kw_only=True, tag="data.recorded")
 
 
 class TranscriptBound(SessionEvent, frozen=True, kw_only=True, tag="transcript.bound"):
-    """A transcript was found to be this session's, and what it was found by.
+    """A transcript was found to belong to this session, with the evidence.
 
     Attributes:
-        uri: Where it stands; a `file:` URI of its absolute path.
+        uri: Its place: a `file:` URI of its absolute path.
         bytes: How long it was.
         sha256: SHA-256 of those first `bytes` bytes, in hexadecimal.
-        evidence: What the claim rests on.
-        started_at: When the transcript itself says that it began.
+        evidence: The evidence for the claim.
+        started_at: The start, according to the transcript itself.
     """
 
     uri: Uri
@@ -181,10 +181,10 @@ class TranscriptBound(SessionEvent, frozen=True, kw_only=True, tag="transcript.b
 
 
 class TranscriptUnbound(SessionEvent, frozen=True, kw_only=True, tag="transcript.unbound"):
-    """The earlier bindings of this session to a transcript were withdrawn; a later one may bind it again.
+    """The earlier bindings of this session to a transcript were withdrawn. A later one may bind it again.
 
     Attributes:
-        uri: Where the transcript stood.
+        uri: The place of the transcript.
     """
 
     uri: Uri

@@ -1,1 +1,1 @@
-"""The ledger: appends facts with a receipt each, reads them back, and follows what is added."""
+"""The ledger's log: append events with a receipt each, read them, and follow new ones."""

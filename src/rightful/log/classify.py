@@ -26,7 +26,7 @@ from rightful.log.refine import GROWING, refines
 from rightful.log.rows import Stored
 
 ACCEPTED = frozenset({"appended", "refined", "reemitted"})
-"""The outcomes whose content is shown; the newest such row of an id is what it says now."""
+"""The outcomes of rows whose content is shown; the newest such row of an id is its current content."""
 
 REPEATED = frozenset({"stale", "conflict"})
 """The outcomes that a repeat of such a row gets again."""
@@ -37,12 +37,12 @@ STORED_AT = "it stands at position"
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """An event on its way in, as far as it can be compared.
+    """An incoming event, reduced to the fields that are compared.
 
     Attributes:
         id: Its event id.
         type: Its type.
-        session: The session's name, where the type has one.
+        session: The session's name, if the type has one.
         turn: The turn, if it has one.
         index: Its place in the turn, if it has one.
         body: The canonical body.
@@ -57,13 +57,13 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """What becomes of a candidate.
+    """The decision about a candidate.
 
     Attributes:
         outcome: `appended`, `refined`, `reemitted`, `stale`, `conflict` or `duplicate`.
-        position: Where the same content stands already; 0 when the candidate is to be stored.
-        first: The position of the id's first row; 0 when the candidate will be it.
-        revision: Which row of its id it is, from 1; the repeated row's own when nothing is stored.
+        position: The position of the stored row with the same content; 0 if the candidate is to be stored.
+        first: The position of the id's first row; 0 if the candidate will be the first.
+        revision: The number of its row among those of the id, from 1; that of the repeated row if nothing is stored.
         reason: Why it is stale or a conflict; None otherwise.
     """
 
@@ -80,15 +80,15 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
 
 NEW = Verdict("appended")
-"""The verdict on an id that is not in the ledger."""
+"""The verdict for an id that is not in the ledger."""
 
 
 def classify(candidate: Candidate, rows: Sequence[Stored]) -> Verdict:
-    """Return what becomes of a candidate.
+    """Return the verdict for a candidate.
 
     Args:
-        candidate: The event that came.
-        rows: All rows of its id, by ascending position, those of the same append included.
+        candidate: The incoming event.
+        rows: All rows of its id, by ascending position, including those of the same append.
     """
     if not rows:
         return NEW
@@ -102,7 +102,7 @@ def classify(candidate: Candidate, rows: Sequence[Stored]) -> Verdict:
 
 
 def _repeated(candidate: Candidate, rows: Sequence[Stored]) -> Stored | None:
-    """Return the row that says the same; once a payload is erased, the id alone decides."""
+    """Return the row with the same content. If a payload was erased, the id alone decides."""
     for row in rows:
         if row.payload is not None and _alike(candidate, row) and _same_body(candidate, row):
             return row

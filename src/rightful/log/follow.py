@@ -1,4 +1,4 @@
-"""Following a log: blocking, complete, resumable, stoppable."""
+"""Follow a log: blocking, complete, resumable and stoppable."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rightful.storage.port import LedgerRecorder
 
 
 class Following(Iterator[Recorded]):
-    """An iterator over what stands and what is added; it blocks until there is more.
+    """An iterator over stored and new events; it blocks until there are more.
 
     Attributes:
-        position: All up to here was looked at. Follow after it to resume, even when nothing
-            that was asked for stood there.
+        position: Everything up to here was read. Follow after it to resume, even if no event
+            up to here matched.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Following(Iterator[Recorded]):
         self.stop()
 
     def stop(self) -> None:
-        """End the iterator, also while it waits; from any thread. What was not read is not lost."""
+        """End the iterator, also while it waits; from any thread. Unread events can still be read later."""
         self._stopped.set()
 
     def _follow(self) -> Iterator[Recorded]:

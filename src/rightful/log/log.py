@@ -1,6 +1,6 @@
 """The log: append with a receipt for each event, read, follow.
 
-Over the recorder port: one append is one decision in one write transaction. What does not
+Works on the recorder port: one append is one decision in one write transaction. Everything that does not
 depend on other rows (validation, ids, bodies, salts, commitments) is done before the lock.
 """
 
@@ -31,7 +31,7 @@ from rightful.storage.port import LedgerEvent, LedgerRecorder, Row, View
 if TYPE_CHECKING:
     from rightful.log.follow import Following
 
-_CANNOT_STAND = "[\ud800-\udfff]"  # in no name that was ever stored, and in no key of an index
+_CANNOT_STAND = "[\ud800-\udfff]"  # lone surrogates: no stored name contains one, nor can a key of an index
 
 TAGS: dict[type[Event], str] = {kind: tag for tag, kind in TYPES.items()}
 """The type name of each struct."""
@@ -53,7 +53,7 @@ _recorded_at = msgspec.json.Decoder(_RecordedAt)
 
 
 class _Prepared(Candidate, frozen=True, gc=False):
-    """A valid event, all but what depends on other rows."""
+    """A valid event, with everything that does not depend on other rows."""
 
     producer: str
     at_us: int
@@ -64,13 +64,13 @@ class _Prepared(Candidate, frozen=True, gc=False):
 
 
 class Log:
-    """Events in the order in which they were written, over any recorder.
+    """Events in the order in which they were written, on any recorder.
 
     Args:
-        recorder: Where the rows are kept.
-        path: Its name in errors.
+        recorder: Stores the rows.
+        path: The name of the log in errors.
         clock: Returns the time at which a row is written.
-        entropy: Returns so many random bytes, for salts.
+        entropy: Returns the given number of random bytes, for salts.
     """
 
     def __init__(
@@ -103,30 +103,30 @@ class Log:
     ) -> list[Receipt]:
         """Append events in one transaction and return a receipt for each, in order.
 
-        An invalid event gets a receipt with its place and touches no neighbour. Sending a batch
+        An invalid event gets a receipt with its place and does not affect the others. Sending a batch
         again is safe, however often.
 
         Args:
             events: Structs or wire objects, at most `limits.BATCH_EVENTS`.
-            unless: Write nothing if a row fits this query. Ids are looked up first: when all
-                events stand there already, their receipts say so and the condition is not asked.
+            unless: Write nothing if a row matches this query. Ids are looked up first: if all
+                events are stored already, their receipts report that, and the condition is not checked.
             after: Only rows after this position count for `unless`.
-            all_new: Write nothing if one of the ids is stored; like `unless` with these ids, without more lookups.
+            all_new: Write nothing if any of the ids is stored; like `unless` with these ids, without more lookups.
             timeout_s: How long to wait for other writers; seconds. None waits forever.
             wrote: A list to which the written rows are added, once they are durable.
             inline: Commit in the calling thread if the write lock is free; as `LedgerRecorder.decide`.
 
         Raises:
-            UsageError: There are more events than one transaction holds, or one event is given
-                outside a list. Nothing was written.
-            ConditionFailedError: A row fits `unless`, or one of the ids stands that were to be new. Nothing was
-                written; read and decide anew.
-            BusyError: Others held the ledger that long. Nothing was written.
-            OutcomeUnknownError: Whether it was written is not known. Send the same events again.
+            UsageError: There are more events than the limit of one transaction, or a single event is passed
+                without a list. Nothing was written.
+            ConditionFailedError: A row matches `unless`, or an id of `all_new` is stored. Nothing was
+                written. Read the new rows and retry.
+            BusyError: Another writer had the write lock for that long. Nothing was written.
+            OutcomeUnknownError: It is not known whether it was written. Send the same events again.
             StorageError: The store failed. Nothing was written.
         """
         timeout_s = _seconds(timeout_s)
-        if type(events) is not list and isinstance(events, Mapping | Event | str | bytes):  # an ABC is slow to ask
+        if type(events) is not list and isinstance(events, Mapping | Event | str | bytes):  # an ABC check is slow
             raise UsageError("Expected a list of events, got one event. Nothing was written. Put the event in a list.")
         batch = list(events)
         if len(batch) > limits.BATCH_EVENTS:
@@ -159,14 +159,14 @@ class Log:
         return prepared
 
     def head(self) -> int:
-        """Return the last position; 0 when there is none."""
+        """Return the last position; 0 if the log is empty."""
         return self.recorder.head()
 
     def commitment(self, position: int) -> str:
-        """Return the commitment of the row at a position, in hexadecimal; empty where no row is.
+        """Return the commitment of the row at a position, in hexadecimal; empty if there is no such row.
 
         Raises:
-            DamagedRowError: The row does not fit its checksum or its commitment.
+            DamagedRowError: The row does not match its checksum or its commitment.
         """
         page = next(self.pages(position - 1, position), None) if position > 0 else None
         return "" if page is None else page.envelopes[0].commitment
@@ -176,7 +176,7 @@ class Log:
 
         Args:
             after: Start after this position.
-            until: End with this position; the end of the log as it is met, if None.
+            until: End with this position; if None, with the last position at the time of reading.
 
         Raises:
             DamagedRowError: A row does not match its checksum or its commitment.
@@ -185,7 +185,7 @@ class Log:
             yield page.rows()
 
     def pages(self, after: int = 0, until: int | None = None) -> Iterator[Page]:
-        """Yield what `scan` does as columns; the fast path of projections."""
+        """Yield the rows of `scan` as columns; the fast path of projections."""
         while until is None or after < until:
             limit = limits.PAGE_ROWS if until is None else min(limits.PAGE_ROWS, until - after)
             page = page_of(after, *self.recorder.columns(after, limit), self.path)
@@ -208,7 +208,7 @@ class Log:
             session: Only rows of this session, named in full; found by its index.
             types: Only rows of these types.
             after: Start after this position.
-            until: End with this position; the end of the log as it is met, if None.
+            until: End with this position; if None, with the last position at the time of reading.
 
         Raises:
             UsageError: `after` is negative.
@@ -243,7 +243,7 @@ class Log:
             session: Its name in full.
             types: Only rows of these types.
             after: Start after this position.
-            until: End with this position; the end of the log as it is met, if None.
+            until: End with this position; if None, with the last position at the time of reading.
 
         Raises:
             DamagedRowError: A row does not match its checksum or its commitment.
@@ -280,16 +280,16 @@ class Log:
         """Follow the log: first the stored events after a position, then new events of any process.
 
         Args:
-            after: Begin behind this position; give the last one you have dealt with to resume.
+            after: Start after this position; to resume, pass the last position that you processed.
             session: Only rows of this session, named in full.
             types: Only rows of these types.
-            timeout_s: End when nothing was added for so long; seconds. None follows for ever.
+            timeout_s: End after this time without a new event; seconds. None follows forever.
 
         Returns:
             An iterator that blocks; its `stop()` ends it from any thread.
 
         Raises:
-            UsageError: `after` is negative, or the timeout no number of seconds.
+            UsageError: `after` is negative, or the timeout is not a number of seconds.
         """
         wanted = _types(types)
 
@@ -398,14 +398,14 @@ class _Decision:
         return self._unless is not None and view.matches(self._unless, self._after)
 
     def _now(self, view: View) -> int:
-        """Return the time of recording; never before that of the last row, whatever the clock returns."""
+        """Return the time of recording; never earlier than that of the last row, whatever the clock returns."""
         last = view.last()
         now = self._clock()
         return now if last is None else max(now, _recorded_at.decode(last.data).recorded_at_us)
 
 
 def _rows_of(view: View, event_id: str, path: str) -> list[Stored]:
-    """Return the rows of an id, checked: a bit that flipped in a salt would make a conflict of an honest repeat."""
+    """Return the checked rows of an id: a flipped bit in a salt would turn an identical repeat into a conflict."""
     found = view.tagged(f"id:{event_id}")
     return checked([Row(position, event.data, event.payload) for position, event in found], path) if found else []
 

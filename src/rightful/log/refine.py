@@ -1,4 +1,4 @@
-"""When one state of a growing fact refines another: it contains all of the other, and more.
+"""Decide whether one state of a growing fact refines another: it contains all of the other, and more.
 
 Streams are sent as snapshots: an empty call, then its name, then more and more of its
 arguments. The rules are those of *refines* after the table of outcomes in docs/reference/words.md;
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PLACEHOLDERS = ("DEFERRED_NOT_EXECUTED", "APPROVED_EXECUTION_RESULT_UNKNOWN", "INTERRUPTED_BY_USER")
-"""How a result begins that stands in for one that is not known yet, when it is an error too (Agenta)."""
+"""Prefixes of a result that replaces one that is not known yet, if it is also an error (Agenta)."""
 
 GROWING: dict[str, type[Event]] = {
     str(kind.__struct_config__.tag): kind
@@ -41,7 +41,7 @@ GROWING: dict[str, type[Event]] = {
 """The types whose facts grow; of any other type, two contents under one id are a conflict."""
 
 _ESCAPE = "\x1a"
-_NOTHING: tuple[object, ...] = (None, "", {})  # in the order in which one gives way to the next
+_NOTHING: tuple[object, ...] = (None, "", {})  # in this order; a later value may replace an earlier one
 
 
 def refines(event_type: str, newer: bytes, older: bytes) -> bool:
@@ -101,7 +101,7 @@ def is_placeholder(output: object, *, is_error: bool) -> bool:
 
 
 def _rest(new: Any, old: Any) -> bool:  # noqa: ANN401 - the body struct of its type
-    """What all growing facts have: an `alias` that stays, an `extra` that grows."""
+    """Compare the common fields of growing facts: an `alias` must stay, an `extra` may grow."""
     return new.alias == old.alias and grows(new.extra, old.extra)
 
 
@@ -133,7 +133,7 @@ def grows(new: object, old: object) -> bool:
 def _is_prefix(old: str, new: str) -> bool:
     if new.startswith(old):
         return True
-    # A stream cut between the halves of a surrogate pair ends in a lone one, which is kept escaped.
+    # A stream cut between the halves of a surrogate pair ends in a lone one, which is stored escaped.
     return old[-5:-4] == _ESCAPE and _utf16(new).startswith(_utf16(old))
 
 

@@ -1,4 +1,4 @@
-"""What the ledger gives back: receipts for what was sent, and recorded events for what stands."""
+"""The values that the ledger returns: receipts for proposed events, and recorded events."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rightful.events import Event
 from rightful.storage.port import LedgerRecorder, Row, size_of
 
 ERASED = b""
-"""What stands in the place of an erased payload. A payload that is not there at all is damage."""
+"""Stored in place of an erased payload. A payload that is missing is damage."""
 
 
 class Receipt(NamedTuple):
-    """The ledger's answer for one event that was sent.
+    """The ledger's result for one proposed event.
 
     Attributes:
-        id: The event id; None when the event is invalid.
+        id: The event id; None if the event is invalid.
         outcome: `appended`, `refined`, `reemitted`, `stale`, `conflict` (stored now or before),
-            `duplicate` (it stands there already) or `invalid` (not stored).
-        position: Where it stands; for a duplicate, where it stood already; None when it is invalid.
+            `duplicate` (already stored) or `invalid` (not stored).
+        position: The position of its row; of the existing row for a duplicate; None if it is invalid.
         first: The position of the id's first row.
         reason: Why it is stale, a conflict or invalid; None otherwise.
     """
@@ -41,10 +41,10 @@ class Receipt(NamedTuple):
 
 
 def valid(receipt: Receipt) -> Receipt:
-    """Return a receipt that is not of an invalid event.
+    """Return a receipt, or raise if its event is invalid.
 
     Raises:
-        InvalidEventError: It is; nothing was written.
+        InvalidEventError: The event is invalid. Nothing was written.
     """
     if receipt.outcome == "invalid":
         what, _, place = (receipt.reason or "").rpartition(" - at `")
@@ -53,12 +53,12 @@ def valid(receipt: Receipt) -> Receipt:
 
 
 class Stored(NamedTuple):
-    """One row as it is stored, whose payload fits its commitment.
+    """One stored row whose payload matches its commitment.
 
     Attributes:
-        position: Its place: 1, 2, 3 …
-        envelope: What the ledger states about it for ever.
-        payload: Salt (32 bytes) and canonical body; None once it is erased.
+        position: Its position: 1, 2, 3 …
+        envelope: The permanent record of the event.
+        payload: Salt (32 bytes) and canonical body; None after an erasure.
     """
 
     position: int
@@ -67,7 +67,7 @@ class Stored(NamedTuple):
 
     @property
     def body(self) -> bytes | None:
-        """The canonical body; None once it is erased."""
+        """The canonical body; None after an erasure."""
         return None if self.payload is None else self.payload[SALT_BYTES:]
 
 
@@ -86,19 +86,19 @@ class RawEvent(msgspec.Struct, frozen=True):
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that stands in the ledger. Only the ledger makes one.
+    """An event in the ledger. Only the log creates one.
 
     Attributes:
-        position: Its place: 1, 2, 3 …
-        recorded_at: When the ledger wrote it; never before that of the position before it.
-        outcome: How it was classified when it came. Rows that are `stale` or `conflict` are
-            kept, and shown to nobody but the reader of the whole log.
-        event: The event; a `RawEvent` when it is newer than this program; None once it is erased.
-        revision: Which row of its id it is, from 1.
+        position: Its position: 1, 2, 3 …
+        recorded_at: When the ledger wrote it; never earlier than the row before it.
+        outcome: How it was classified. Rows that are `stale` or `conflict` are
+            kept; only a read of the whole log returns them.
+        event: The event; a `RawEvent` if it is newer than this program; None after an erasure.
+        revision: The number of its row among those of its id, from 1.
         first: The position of the id's first row.
         id: The event id.
-        type: The event's type, also when it is erased.
-        session: The session's name, where the type has one, also when it is erased.
+        type: The event's type, also after an erasure.
+        session: The session's name, if the type has one, also after an erasure.
     """
 
     position: int
@@ -113,12 +113,12 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Consecutive rows as columns; the form in which projections read them.
+    """Consecutive rows as columns, the format that projections read.
 
     Attributes:
         after: The position before the first row.
-        envelopes: What the ledger states about each.
-        payloads: Salt and body of each, which fit its commitment; None where it was erased.
+        envelopes: The envelope of each row.
+        payloads: Salt and body of each row, checked against its commitment; None after an erasure.
     """
 
     after: int
@@ -131,7 +131,7 @@ class Page(msgspec.Struct, frozen=True):
         return self.after + len(self.envelopes)
 
     def until(self, position: int) -> Page:
-        """Return its rows up to a position."""
+        """Return the rows up to a position."""
         count = max(position - self.after, 0)
         return Page(self.after, self.envelopes[:count], self.payloads[:count])
 
@@ -141,24 +141,24 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def page_of(after: int, records: list[bytes], payloads: list[bytes | None], path: str) -> Page:
-    """Return rows decoded, each payload checked against its commitment.
+    """Return decoded rows, each payload checked against its commitment.
 
     Args:
         after: The position before the first row.
-        records: Stored envelopes that fit their leaf hash.
-        payloads: Their payloads; `ERASED` in the place of one that was erased.
+        records: Stored envelopes that match their leaf hash.
+        payloads: Their payloads; `ERASED` for an erased one.
         path: The ledger, for the error.
 
     Raises:
-        DamagedRowError: An envelope cannot be read, a payload does not fit its commitment, or one
-            is missing although nothing erased it.
+        DamagedRowError: An envelope cannot be read, a payload does not match its commitment, or one
+            is missing without an erasure.
     """
     positions = range(after + 1, after + 1 + len(records))
     return Page(after, *_fitting(positions, records, payloads, path))
 
 
 def checked(rows: Sequence[Row], path: str) -> list[Stored]:
-    """Return rows decoded and checked, as `page_of` does; they need not stand one after the other."""
+    """Return decoded and checked rows, as `page_of` does; they need not be consecutive."""
     positions = [row.position for row in rows]
     found, payloads = _fitting(positions, [row.envelope for row in rows], [row.payload for row in rows], path)
     return list(map(Stored, positions, found, payloads))
@@ -184,7 +184,7 @@ def _fitting(
 
 
 def found_by(recorder: LedgerRecorder, query: DCBQuery, after: int = 0) -> Iterator[list[Row]]:
-    """Yield pages of the rows that fit a query, not yet checked; each of at most so many rows and bytes."""
+    """Yield pages of the rows that match a query, unchecked; each limited in rows and bytes."""
     is_more = True
     while is_more:
         rows, left = list[Row](), limits.PAGE_BYTES
@@ -209,10 +209,10 @@ def _unreadable(positions: Sequence[int], records: list[bytes], path: str) -> Da
 
 
 def recorded(row: Stored, path: str) -> Recorded:
-    """Return a stored row as its reader sees it.
+    """Return a stored row as a `Recorded`.
 
     Raises:
-        DamagedRowError: The body is not of its type.
+        DamagedRowError: The body does not fit its type.
     """
     position, envelope, _ = row
     return Recorded(

@@ -1,11 +1,11 @@
-"""Withdrawals: which revisions of which events `event.withdrawn` rows leave without effect.
+"""Withdrawals: the revisions of events that `event.withdrawn` rows make ineffective.
 
-A withdrawal is an event like any other, so a later withdrawal of it puts the revision in force again. That later
-one cannot be undone in turn: to withdraw the revision once more, write a new withdrawal.
+A withdrawal is an event like any other, so a later withdrawal of it puts the revision in force again. That
+second withdrawal cannot be undone: to withdraw the revision once more, write a new one.
 
-An importer that withdraws what its newer reader does not derive says so in `extra`: `reader`, the version of that
-reader, and `instead`, the ids of the events that it derived from the same line. Those have the place of the event that
-was withdrawn, wherever in the ledger they are, so that an upgraded ledger tells what a new one tells.
+An importer withdraws the events that its newer reader does not derive. It adds to `extra`: `reader`, the version of
+that reader, and `instead`, the ids of the events that it derived from the same line. Those take the place of the
+withdrawn event, wherever they are in the ledger, so an upgraded ledger shows the same as a new one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ WITHDRAWAL = "event.withdrawn"
 
 
 class Withdrawal(NamedTuple):
-    """What one `event.withdrawn` row states.
+    """The content of one `event.withdrawn` row.
 
     Attributes:
         id: Its own event id.
-        of: The event of which a revision is withdrawn.
+        of: The event whose revision is withdrawn.
         revision: The revision, from 1.
-        reader: The version of the reader that did not derive it; None where another reason withdrew it.
-        instead: The ids of what that reader derived in its place.
+        reader: The version of the reader that did not derive it; None if there was another reason.
+        instead: The ids of the events that this reader derived in its place.
     """
 
     id: str
@@ -40,7 +40,7 @@ class Withdrawal(NamedTuple):
 
 
 def withdrawal_of(row: Stored) -> Withdrawal | None:
-    """Return what a row withdraws; None if it is no accepted withdrawal, or was erased.
+    """Return the withdrawal in a row; None if the row is not an accepted withdrawal, or was erased.
 
     Raises:
         UpgradeError: A newer program wrote it.
@@ -57,7 +57,7 @@ def withdrawal_of(row: Stored) -> Withdrawal | None:
 
 
 def in_force(withdrawals: Iterable[Withdrawal]) -> dict[str, set[int]]:
-    """Return the revisions of each event that are withdrawn, in whatever order the withdrawals come."""
+    """Return the withdrawn revisions of each event, independent of the order of the withdrawals."""
     revisions: dict[str, set[int]] = {}
     for withdrawal in _in_force(withdrawals):
         revisions.setdefault(withdrawal.of, set()).add(withdrawal.revision)
@@ -65,7 +65,7 @@ def in_force(withdrawals: Iterable[Withdrawal]) -> dict[str, set[int]]:
 
 
 def replacements(withdrawals: Iterable[Withdrawal]) -> dict[str, tuple[str, ...]]:
-    """Return for each withdrawn event the ids of those that have its place; each id once."""
+    """Return, for each withdrawn event, the ids of the events in its place; each id once."""
     placed: set[str] = set()
     found: dict[str, tuple[str, ...]] = {}
     for withdrawal in _in_force(withdrawals):
