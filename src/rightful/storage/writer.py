@@ -111,7 +111,7 @@ class News:
                 self._waiting.pop().release()
 
     def wait(self, seen: int, timeout_s: float) -> None:
-        """Wait until the count differs from what was seen, or the time is over."""
+        """Wait until the count differs from `seen`, or the time limit passes."""
         news = threading.Lock()
         news.acquire()
         self._waiting.append(news)
@@ -247,7 +247,7 @@ class Writer:
         while is_open:
             try:
                 is_open = self._serve_next()
-            except BaseException as error:  # noqa: BLE001 - the callers get it, the thread goes on
+            except BaseException as error:  # noqa: BLE001 - the callers get it, the thread continues
                 self._leave_unknown(self._batch, error)
                 self._tell(self._batch)
         self._refuse_the_rest()
@@ -269,7 +269,7 @@ class Writer:
             if self._company > 1:  # a lone caller never waits
                 self._linger(batch)
             return self._has_entered(batch, enter) and run_locked(self._inside, self._work, batch)
-        except BaseException as error:  # noqa: BLE001 - the callers get it, the thread goes on
+        except BaseException as error:  # noqa: BLE001 - the callers get it, the thread continues
             self._leave_unknown(batch, error)
             self._env.thread = None
             self._session.abandon()
@@ -333,7 +333,7 @@ class Writer:
                 for request in batch:
                     request.error = None
                     self._run([request])
-        except BaseException as error:  # noqa: BLE001 - the caller gets it, the thread goes on
+        except BaseException as error:  # noqa: BLE001 - the caller gets it, the thread continues
             for request in batch:
                 request.error = request.error or error
 
@@ -352,7 +352,7 @@ class Writer:
             session.commit()
         except SpoiledError:
             raise
-        except BaseException as error:  # noqa: BLE001 - the callers get it, the thread goes on
+        except BaseException as error:  # noqa: BLE001 - the callers get it, the thread continues
             session.abandon()
             self._leave_unknown(batch, error)
         else:
@@ -382,7 +382,7 @@ class Writer:
             return
         try:
             self._session.settle()
-        except BaseException as error:  # noqa: BLE001 - the caller gets it, the thread goes on
+        except BaseException as error:  # noqa: BLE001 - the caller gets it, the thread continues
             self._leave_unknown(batch, error)
 
     def _leave_unknown(self, batch: list[Request], error: BaseException) -> None:

@@ -28,7 +28,7 @@ def create(root: Path, kind: Kind) -> None:
         ForeignStoreError: The path is a file. It was not touched.
         StorageError: The disk is full, or permission is missing.
     """
-    if os.path.isfile(root):  # noqa: PTH113 - of a path that is too long it says no
+    if os.path.isfile(root):  # noqa: PTH113 - False for a path that is too long
         raise ForeignStoreError(str(root), "it is a file, not a folder")
     try:
         if not root.exists():
