@@ -1,6 +1,6 @@
-"""`LedgerSession`: the history of a conversation of the OpenAI Agents SDK, kept in a ledger.
+"""`LedgerSession`: the history of a conversation of the OpenAI Agents SDK, stored in a ledger.
 
-It stands on the SDK's public protocol alone: four methods, each with the documented keyword `wrapper`.
+It depends only on the SDK's public protocol: four methods, each with the documented keyword `wrapper`.
 """
 
 from __future__ import annotations
@@ -56,61 +56,63 @@ if TYPE_CHECKING:
     from rightful.histories.history_model import FullHistory, History
     from rightful.integrations.openai_agents.compaction.model_input import Exchange
 
-_SHOWN = 64  # characters of what was given that an error repeats
+_SHOWN = 64  # the number of characters of an invalid value that an error shows
 
 
 class LedgerSession:
-    """A session of the OpenAI Agents SDK in a ledger: nothing that was ever in it is deleted.
+    """A session of the OpenAI Agents SDK in a ledger. No item of it is ever deleted.
 
-    Give it to `Runner.run(..., session=…)` as you would a `SQLiteSession`. `clear_session`, `pop_item` and
-    compactions change what the model sees next, and never what is in the log.
+    Pass it to `Runner.run(..., session=…)` like a `SQLiteSession`. `clear_session`, `pop_item` and compactions
+    change only what the model sees next, never what is in the log.
 
-    Every call is one append and so atomic. A call that is cancelled waits until its outcome is known, for as long as
-    the disk takes. Calls of one session keep their order, from however many event loops and threads they come.
+    Every call is one append and so atomic. A cancelled call waits until its outcome is known, for as long as the
+    disk takes. The calls of one session keep their order, even from several event loops and threads.
 
-    With a `run_key`, work that was cut short can be done again from the start, in another process too: calls
-    that were made before are found again, not made twice; the retried run does not see what its own earlier
-    attempt left; and if it changes the history otherwise than that did, it is stopped by `RunDiffersError`. The key
-    belongs to one piece of work from its first call to its last; the next one needs a key of its own, and so
-    does a run that is resumed from a written `RunState`.
+    With a `run_key`, interrupted work can be repeated from the start, also in another process. Calls that were
+    made before are recognised and not made twice. The repeated run does not see the items of its earlier attempt.
+    If it changes the history in another way than that attempt, it is stopped by `RunDiffersError`. The key belongs
+    to one piece of work, from its first call to its last. The next piece of work needs its own key, and so does a
+    run that is resumed from a stored `RunState`.
 
     Args:
-        session_id: The conversation. Its name in the ledger is `openai-agents:` and this, exactly as given.
-        ledger: An open ledger, which stays the caller's; or the path of one, which is made if there is none,
-            as the SDK's own stores do, and is closed with the session.
-        run_key: A key of your own for the work that is done with this object, so that it can be repeated.
-        session_settings: Settings of the SDK, or the same as a dict: `limit` is the default of `get_items`.
-        client: The `AsyncOpenAI` that compacts. **Nothing is compacted by itself, and nothing sent to a provider,
-            unless this or `should_trigger_compaction` is given**; then it is the SDK's default one if None.
+        session_id: The conversation. Its name in the ledger is `openai-agents:` followed by this id, unchanged.
+        ledger: An open ledger, which the caller closes; or a path. A ledger at a path is created if it does not
+            exist, as by the SDK's own stores, and is closed with the session.
+        run_key: A key of your own for the work done with this object, so that it can be repeated.
+        session_settings: Settings of the SDK, also as a dict: `limit` is the default of `get_items`.
+        client: The `AsyncOpenAI` client for compactions. **Without this or `should_trigger_compaction`, nothing is
+            compacted automatically and nothing is sent to a provider.** If only the latter is passed, the SDK's
+            default client is used.
         model: The model that compacts.
-        compaction_mode: How it compacts.
-        should_trigger_compaction: Says at once whether it is time to compact; with ten candidates, if None.
+        compaction_mode: How to compact.
+        should_trigger_compaction: A synchronous function that returns whether to compact now. If None, a
+            compaction is due at ten candidates.
 
     Raises:
-        UsageError: The session id can name no session, the run key is empty, the model does not compact, there is no
-            such mode, the hook is no function, or no ledger can be at that path.
-        TypeError: The settings are no settings of the SDK.
-        StorageError: The ledger cannot be opened; the error says why and what to do.
+        UsageError: The session id, the run key, the model, the mode or the hook is not valid, or no ledger can be
+            at that path.
+        TypeError: The settings are not valid for the SDK.
+        StorageError: The ledger cannot be opened. The message contains the reason and the fix.
     """
 
     session_id: str
     session_settings: SessionSettings | None = None
 
-    def __init__(  # noqa: PLR0913 - the SDK's stores are made with as many
+    def __init__(  # noqa: PLR0913 - the SDK's stores have as many
         self,
         session_id: str,
         ledger: Ledger | str | os.PathLike[str],
         *,
         run_key: str | None = None,
         session_settings: SessionSettings | dict[str, Any] | None = None,
-        client: Any = None,  # noqa: ANN401 - `openai.AsyncOpenAI`, which is not imported for it
+        client: Any = None,  # noqa: ANN401 - `openai.AsyncOpenAI`, which is not imported here
         model: str = "gpt-4.1",
         compaction_mode: Mode = "auto",
         should_trigger_compaction: Hook | None = None,
     ) -> None:
         self._name = name_of(session_id)
         run_key = _key(run_key)
-        self.session_id = str.__str__(session_id)  # of a kind of text, what it says
+        self.session_id = str.__str__(session_id)  # a plain `str`, also for a subclass
         self.session_settings = settings_of(session_settings)
         self.run_key = run_key
         self._options = CompactionOptions(
@@ -127,12 +129,12 @@ class LedgerSession:
 
     @property
     def name(self) -> str:
-        """The session's name in the ledger, which every command and method of Rightful takes."""
+        """The session's name in the ledger, which every command and method of Rightful accepts."""
         return self._name
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger that it is kept in."""
+        """The ledger that contains the session."""
         return self._ledger
 
     # -- the protocol ----------------------------------------------------------------------
@@ -140,11 +142,12 @@ class LedgerSession:
     async def get_items(
         self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
     ) -> list[TResponseInputItem]:
-        """Return what the model would see next, oldest first.
+        """Return the items that the model would see next, oldest first.
 
         Args:
-            limit: Only the last items, so many; by `session_settings.limit` if None, and all if that is None too.
-            wrapper: The run that reads; the SDK gives it.
+            limit: The maximum number of items, counted from the end. If None, `session_settings.limit`
+                applies; without that, all items are returned.
+            wrapper: The run that reads; the SDK passes it.
         """
         self._check_open()
         run = self._runs.of(wrapper)
@@ -159,13 +162,13 @@ class LedgerSession:
         """Append items, all of them or none.
 
         Args:
-            items: What to append, in order: JSON values.
-            wrapper: The run that appends; the SDK gives it.
+            items: The items to append, in order: JSON values.
+            wrapper: The run that appends; the SDK passes it.
 
         Raises:
-            NotJsonError: An item is not a JSON value. It is a `TypeError` too. Nothing was written.
-            InvalidEventError: An item is nested too deep, or too large. Nothing was written.
-            RunDiffersError: An earlier attempt of this run key did something else here. Nothing was written.
+            NotJsonError: An item is not a JSON value. The error is a `TypeError` too. Nothing was written.
+            InvalidEventError: An item is nested too deep, or is too large. Nothing was written.
+            RunDiffersError: An earlier attempt with this run key made a different call here. Nothing was written.
         """
         self._check_open()
         put = as_json(items)
@@ -179,13 +182,13 @@ class LedgerSession:
         await wait_until_done(self._queue.put(lambda: self._append(run, put, batch, exchange)))
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
-        """Take the last item back and return it; None where there is none. It stays in the full history."""
+        """Remove the last item and return it; None if there is none. It remains in the full history."""
         self._check_open()
         run = self._runs.of(wrapper)
         return await wait_until_done(self._queue.put(lambda: self._pop(run)))
 
     async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
-        """Take everything out of what the model sees; it stays in the full history."""
+        """Remove all items from the model's view. They remain in the full history."""
         self._check_open()
         run = self._runs.of(wrapper)
         await wait_until_done(self._queue.put(lambda: self._clear(run)))
@@ -193,35 +196,36 @@ class LedgerSession:
     # -- beyond the protocol ---------------------------------------------------------------
 
     async def full_history(self, at: int | None = None) -> FullHistory:
-        """Return everything that the history ever held, and what became of it; nothing is missing from it.
+        """Return all items that were ever in the history, with their current state.
 
         Args:
-            at: The position through which it is told; all of the ledger if None.
+            at: The last position to read; all of the ledger if None.
         """
         self._check_open()
         return await wait_unless_cancelled(self._queue.put(lambda: self._ledger.full_history(self._name, at=at)))
 
     async def events(self) -> list[Recorded]:
-        """Return the events of the session as they were recorded, each with its position and time.
+        """Return the recorded events of the session, each with its position and time.
 
-        A batch has what is known of it: run, ordinal, agent, response id, usage. A branch has its own events only.
+        A batch contains the known facts about it: run, ordinal, agent, response id, usage. A branch has only its own
+        events.
         """
         self._check_open()
         return await wait_unless_cancelled(self._queue.put(lambda: list(self._ledger.read(session=self._name))))
 
     async def fork(self, at: int | ItemId | None = None, session_id: str | None = None) -> LedgerSession:
-        """Branch off: return a session that begins with what this one shows, or showed. Nothing is copied.
+        """Return a new session, the branch, that begins with the current or an earlier history of this one.
 
-        Both go on from there, each on its own; closing one does not close the other.
+        Nothing is copied. Both sessions continue independently, and closing one does not close the other.
 
         Args:
-            at: A position, as of `full_history` and `events`; or an item's id: then the branch begins when the
-                batch with that item had been appended, whole, so that no call is parted from its output. Now if None.
-            session_id: The branch's id; one that says what it was forked from, and that no other has, if None.
+            at: A position, as in `full_history` and `events`; or an item's id. With an id, the branch begins after
+                the whole batch with that item, so that no call is separated from its output. Now if None.
+            session_id: The branch's id. If None, a unique id that begins with this session's id.
 
         Raises:
-            UsageError: There is no such position or item, or the id can be none, or the branch holds
-                something already. Nothing was forked.
+            UsageError: The position or item does not exist, the id is not valid, or the branch is not empty.
+                Nothing was forked.
         """
         self._check_open()
         run = self._runs.of(None)
@@ -232,8 +236,9 @@ class LedgerSession:
     def hooks(self, inner: RunHooks[Any] | None = None) -> RunHooks[Any]:
         """Return hooks for `Runner.run(…, hooks=…)` that record what the model is really sent.
 
-        With them, by the SDK's public interface alone, it is proven what a compaction may cover, and each batch is
-        stored with its response id, agent and usage. Without them that depends on what the SDK records for itself.
+        They use only the SDK's public interface. With them, the session can prove which items a compaction may
+        cover, and stores each batch with its response id, agent and usage. Without them, that depends on private
+        records of the SDK.
 
         Args:
             inner: Hooks of your own; every call is passed on to them.
@@ -249,8 +254,9 @@ class LedgerSession:
 
         The SDK calls it after each response that ends a turn. That has an effect only if the session was given a
         client, or a hook that decides when to compact: a history is never sent to a provider by default. With a run,
-        only items are covered that its model is proven to have seen; by hand, without one, all that the session
-        shows. A group is covered as a whole: a call without its output, or an approval without its answer, stays.
+        only items that its model is proven to have seen are covered. By hand, without a run, all visible items of the
+        session are covered. A group is covered as a whole: a call without its output, or an approval without its
+        answer, stays.
 
         If another caller clears, pops or compacts the history while the provider works, nothing is written, and a
         warning is logged. No error is raised then, so that no run ends because of it.
@@ -263,11 +269,11 @@ class LedgerSession:
             UsageError: The items are encrypted, so that no provider can read them; or `should_trigger_compaction`
                 returned an awaitable; or, by hand, no client was given and the SDK's default one cannot be created.
                 Nothing was sent or written.
-            CompactionRefusedError: `previous_response_id` was asked for by hand, and it is not known what that
-                response has seen, or some of that may have been undone since. Nothing was sent or written.
-            Exception: Whatever the client raises, and ValueError or InvalidEventError if its answer contains
-                something that is not an item. Nothing was written; the compaction is owed, and the next call makes
-                it without asking whether it is due. After a second failure it waits for ten more items.
+            CompactionRefusedError: `previous_response_id` was requested by hand, but the items that the response has
+                seen are not known, or may have been removed since. Nothing was sent or written.
+            Exception: Any error of the client, and ValueError or InvalidEventError if its answer contains a value
+                that is not an item. Nothing was written. The compaction is recorded as deferred, and the next call
+                makes it without checking whether it is due. After a second failure it waits for ten more items.
         """
         self._check_open()
         limit = count_of(None, self.session_settings)
@@ -278,10 +284,10 @@ class LedgerSession:
 
     @property
     def _defer_compaction(self) -> Callable[..., Awaitable[None]]:
-        """The method that the SDK calls after a turn with tool outputs, which put a compaction off.
+        """The method that the SDK calls after a turn with tool outputs, because these defer a compaction.
 
         Raises:
-            AttributeError: The session does not compact automatically, so there is nothing to put off.
+            AttributeError: The session does not compact automatically, so there is nothing to defer.
         """
         if not self._compaction.is_automatic():
             raise AttributeError("_defer_compaction")
@@ -290,24 +296,24 @@ class LedgerSession:
     async def _defer(
         self,
         response_id: str,
-        store: bool | None = None,  # noqa: FBT001 - as the SDK calls it
+        store: bool | None = None,  # noqa: FBT001 - the SDK's signature
         *,
         wrapper: RunContextWrapper[Any] | None = None,
     ) -> None:
         limit = count_of(None, self.session_settings)
         await self._compaction.defer(response_id, store=store, wrapper=wrapper, limit=limit)
 
-    if IS_SUPPORTED:  # the SDK's wrapper must not find them otherwise, also not on the class
+    if IS_SUPPORTED:  # otherwise the SDK's wrapper must not find these, not even on the class
 
         async def _get_compaction_snapshot(self, limit: int, *, prune_prefix: Prune | None = None) -> Any:  # noqa: ANN401 - the SDK's own class
-            """Return the last items and a way to replace the end of them; None if that would not be safe."""
+            """Return the last items and a function that replaces the end of them; None if that would not be safe."""
             if not _is_own(self, WRITES):
                 return None
             return await self._wrapper_operations.snapshot(limit, prune_prefix)
 
         @property
         def _read_compaction_items(self) -> Callable[[int | None], Awaitable[tuple[list[Any], bool]]]:
-            """The method that a compaction reads with, instead of what the wrapper remembers.
+            """The method with which a compaction reads, instead of the wrapper's cached items.
 
             Raises:
                 AttributeError: That would not be safe, so the wrapper must not find it.
@@ -356,7 +362,7 @@ class LedgerSession:
         except RunDiffersError:
             if calls.given:
                 raise
-            calls.count()  # an append whose outcome stayed unknown was written after all: it keeps its place
+            calls.count()  # an append with an unknown outcome was written after all and used this ordinal
             write()
         calls.count()
 
@@ -364,7 +370,7 @@ class LedgerSession:
         calls = run.calls
         self._check_same(calls, "pop")
         if not calls.given and not self._ledger.history(self._name, 1).items:
-            return None  # nothing to write down: nobody will ask again what this call did
+            return None  # nothing to record: without a run key the call cannot be repeated
         item = self._ledger.histories().pop(self._name, key=calls.key(), inline=in_session_thread())
         calls.count()
         return item
@@ -380,19 +386,19 @@ class LedgerSession:
         into = fork_points.own_id(self.session_id, self.run_key, calls.next) if session_id is None else session_id
         name = name_of(into)
         of, through = fork_points.fork_point(self._ledger, self._name, at)
-        branch = self._like(into)  # first: a class that cannot be made like this one leaves no branch behind
+        branch = self._like(into)  # first: if the subclass cannot be created like this, no branch is written
         if not (calls.given and fork_points.is_forked(self._ledger, name, of, None if at is None else through)):
             try:
                 self._ledger.histories().fork(of, name, at=through, inline=in_session_thread())
             except BaseException:
-                if self._owned:  # so the branch has a handle of its own
+                if self._owned:  # then the branch opened the ledger itself
                     branch.ledger.close()
                 raise
         calls.count()
         return branch
 
     def _check_same(self, calls: Calls, does: str) -> None:
-        """Stop a run that is repeated and does something else than the first time; `extend` compares the items."""
+        """Stop a repeated run that makes a different call than the first time. `extend` compares the items."""
         done = self._ledger.histories().done(self._name, calls.run, calls.next) if calls.given else {}
         for what, position in done.items():
             if what != does:
@@ -413,7 +419,7 @@ class LedgerSession:
     # -- end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let the calls that were made end, take no more, and close the ledger if the session opened it; once."""
+        """Refuse new calls, wait for the queued ones, and close the ledger if the session opened it."""
         if self._closed:
             return
         self._closed = True
@@ -422,7 +428,7 @@ class LedgerSession:
             self._ledger.close()
 
     async def aclose(self) -> None:
-        """Close it without keeping the event loop waiting; see `close`."""
+        """Close the session without blocking the event loop; see `close`."""
         await asyncio.to_thread(self.close)
 
     async def __aenter__(self) -> Self:
@@ -449,10 +455,10 @@ def _is_own(session: LedgerSession, called: frozenset[str]) -> bool:
 
 
 def name_of(session_id: object) -> str:
-    """Return the name in a ledger of a session of the SDK.
+    """Return the ledger's name for a session of the SDK.
 
     Raises:
-        UsageError: It can name no session.
+        UsageError: The session id is not valid.
     """
     if not isinstance(session_id, str) or not is_session(name := f"{fork_points.NAMESPACE}:{str.__str__(session_id)}"):
         raise UsageError(

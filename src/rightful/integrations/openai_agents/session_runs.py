@@ -1,8 +1,8 @@
-"""What is known of the runs on a session: how far each is, what it has read, and what it appended itself.
+"""The state of the runs on a session: the number of calls, the items read, and the items appended.
 
-The SDK gives one and the same `RunContextWrapper` to every call of a run, if all four methods of a session take
-a keyword `wrapper` (openai-agents-python#4209). It is what a run is known by here; calls by hand, without one,
-are a run of the session's own.
+The SDK passes the same `RunContextWrapper` to every call of a run, if all four methods of a session accept a
+keyword `wrapper` (openai-agents-python#4209). The wrapper identifies the run here. Calls by hand, without a
+wrapper, belong to a run of the session's own.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from rightful.tokens import Token
 
 _MARKS = 50_000
-"""How many marks are kept, of a view that has fewer than half as many; about 300 bytes each."""
+"""The minimum limit of cached marks, or twice the view's length if that is more; about 300 bytes each."""
 
 
 class Calls:
-    """The calls that change a history, counted.
+    """Counts a run's calls that change a history.
 
     Attributes:
-        run: The key under which they are made.
-        given: Whether the caller gave that key, so that the same calls may have been made before.
-        next: How many there were.
-        compactions: How many compactions were made, or found again, since the last of them.
+        run: The run's key.
+        given: Whether the caller passed that key, so that the same calls may have been made before.
+        next: The number of calls so far, which is the ordinal of the next one.
+        compactions: The number of compactions made, or found again, since the last call.
     """
 
     __slots__ = ("compactions", "given", "next", "run")
@@ -51,12 +51,12 @@ class Calls:
         self.compactions = 0
 
     def key(self) -> str:
-        """Return the key of the call to come."""
+        """Return the key of the next call."""
         return composite_key(self.run, self.next)
 
 
 class Marks:
-    """The marks of the items of one session: what an id names never changes, so each is made once a session."""
+    """A cache of the marks of a session's items. The item of an id never changes, so each mark is computed once."""
 
     def __init__(self) -> None:
         self._by: WeakKeyDictionary[Marker, dict[ItemId, Mark | None]] = WeakKeyDictionary()
@@ -75,17 +75,18 @@ class Marks:
 
 
 class Run:
-    """One run on a session. Only the session's line changes it, so no lock is needed.
+    """One run on a session. Only the session's queue changes it, so no lock is needed.
 
     Attributes:
         calls: Its calls that change the history.
-        token: What it read last and has appended since; None if it has done neither.
-        usage: What it had used when it was last looked at; None if it never was.
-        known: The ids of all that it has read and appended, and of what its own compactions left; None by hand.
-        asked: What its model was sent last, while the response is awaited; only hooks tell it.
-        exchange: Its last request that was answered, as hooks told it; None if it failed, or there are no hooks.
-        noted: What the SDK noted of its last request, and the exchange that was made of that.
-        marks: The marks of the session's items, which all its runs share.
+        token: The token of its last read, including its appends since; None without either.
+        usage: The token usage at the last check; None before the first one.
+        known: The ids of the items that it has read and appended, and of those its own compactions left; None for
+            calls by hand.
+        asked: The input of the request in progress; set only by hooks.
+        exchange: The last answered request, as recorded by hooks; None if it failed, or without hooks.
+        noted: The SDK's record of the last request, and the exchange created from it.
+        marks: The marks of the session's items, shared by all its runs.
     """
 
     __slots__ = (
@@ -111,12 +112,12 @@ class Run:
         self.noted: tuple[object, Exchange | None] = (None, None)
 
     def knows(self, ids: Iterable[ItemId]) -> None:
-        """Note items that it has read or appended."""
+        """Record items that the run has read or appended."""
         if self.known is not None:
             self.known.update(ids)
 
     def wrote(self, token: Token) -> None:
-        """Note a batch that it appended. Calls by hand keep what they read: they may be many, and prove nothing."""
+        """Record an appended batch. Ignored for calls by hand, since they may be many and prove nothing."""
         if self.known is None:
             return
         before = 0 if self.token is None else len(self.token.wrote)
@@ -124,7 +125,7 @@ class Run:
         self.knows((wrote.id, at) for wrote in token.wrote[before:] for at in range(wrote.count))
 
     def without(self) -> Without | None:
-        """Return what the run's view omits: what an earlier attempt did after this point; None if nothing."""
+        """Return what the run's view omits: the calls of an earlier attempt after this point. None without a key."""
         calls = self.calls
         return Without(calls.run, calls.next, calls.compactions) if calls.given else None
 
@@ -133,19 +134,19 @@ class Runs:
     """The runs on one session.
 
     Args:
-        key: The key that all of them share, as the caller gave it; each gets one of its own if None.
+        key: The caller's key, shared by all runs. If None, each run gets a key of its own.
     """
 
     def __init__(self, key: str | None) -> None:
         self._shared = None if key is None else Calls(key)
         self._marks = Marks()
         self._by_hand = Run(self._shared or Calls(), self._marks)
-        self._by_hand.known = None  # calls by hand prove nothing: no model is behind them
+        self._by_hand.known = None  # calls by hand prove nothing, because no model made them
         self._of: WeakKeyDictionary[RunContextWrapper[Any], Run] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def of(self, wrapper: RunContextWrapper[Any] | None) -> Run:
-        """Return the run that a wrapper belongs to; without one, that of the calls made by hand."""
+        """Return the run of a wrapper; without one, the run of the calls by hand."""
         if wrapper is None:
             return self._by_hand
         with self._lock:

@@ -4,10 +4,10 @@
 `OpenAIResponsesCompactionSession` can wrap this one as well. That class asks the store for three private
 operations; if they are missing, it reads all items, clears the store and adds the new items. The operations exist
 only for versions of the SDK that they were tested with. Without them nothing is lost either, since clearing
-deletes nothing, but items that others append meanwhile leave the view.
+deletes nothing, but items that other callers append meanwhile leave the view.
 
-Nothing is deleted here. What the wrapper calls a replacement is one conditional compaction. It covers what the
-wrapper has read, and nothing that came after.
+Nothing is deleted here. A replacement by the wrapper is one conditional compaction. It covers the items that the
+wrapper has read, and none that were added later.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _READ: ContextVar[tuple[int, Token] | None] = ContextVar("rightful_compaction_re
 
 
 def snapshot_type(version: str, module: object) -> Callable[..., Any] | None:
-    """Return the SDK's class of snapshots, if this is a version whose private operations are known.
+    """Return the SDK's snapshot class, if this is a version whose private operations are known.
 
     Args:
         version: The version of the SDK.
@@ -75,10 +75,10 @@ IS_SUPPORTED = _SNAPSHOT is not None
 
 
 class WrapperOperations:
-    """The operations that the SDK's compaction wrapper asks a store for.
+    """The operations that the SDK's compaction wrapper calls on a store.
 
     Args:
-        parts: What they share with the session.
+        parts: The objects shared with the session.
     """
 
     def __init__(self, parts: SessionParts) -> None:
@@ -88,8 +88,8 @@ class WrapperOperations:
         """Return the last items and a function that replaces the end of them.
 
         Args:
-            limit: How many items, whatever the session's own limit is.
-            prune_prefix: Returns whether an item at the very beginning has expired; those leave the view as well.
+            limit: The maximum number of items; the session's own limit does not apply.
+            prune_prefix: Returns whether an item has expired. Expired items at the start leave the view as well.
         """
         assert _SNAPSHOT is not None
         read = await wait_unless_cancelled(self._queue.put(lambda: self._view(count_of(limit + 1, None))))
@@ -105,11 +105,11 @@ class WrapperOperations:
         return _SNAPSHOT(read.items[first:], not first, replace_suffix)
 
     async def read(self, limit: int | None, shown: int | None) -> tuple[list[Any], bool]:
-        """Return the items that a compaction reads and whether those are all; a replacement covers just these.
+        """Return the items that a compaction reads, and whether these are all. A replacement covers only these.
 
         Args:
-            limit: The limit that the wrapper asks for.
-            shown: How many of the last items that makes, with the session's own limit; None for all.
+            limit: The limit that the wrapper passed.
+            shown: The resulting number of last items, including the session's own limit; None for all.
         """
         read = await wait_unless_cancelled(self._queue.put(lambda: self._view(shown)))
         _READ.set((id(self), read.token))
@@ -141,11 +141,11 @@ class WrapperOperations:
         calls.compactions += 1
 
     def _replace_end(self, expected: list[ItemId], put: list[Any], expired: Prune | None) -> bool:
-        """Replace items if they are still the last ones; return whether that was done."""
-        token = self._view(len(expected)).token  # of as many items: whatever else is last now, one of them is not in it
+        """Replace items if they are still the last ones, and return whether they were replaced."""
+        token = self._view(len(expected)).token  # if the last items changed, it does not contain `expected`
         try:
             self._compact_read(token, put, expected)
-        except (StaleTokenError, UsageError):  # not the last any more, or a call would part from its output
+        except (StaleTokenError, UsageError):  # not the last any more, or a call would lose its output
             return False
         if expired is not None:
             self._take_out(expired)

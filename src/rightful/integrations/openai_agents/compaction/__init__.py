@@ -1,1 +1,1 @@
-"""Compaction of a session of the Agents SDK."""
+"""Compaction of a session of the OpenAI Agents SDK."""

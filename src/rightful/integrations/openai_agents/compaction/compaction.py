@@ -1,8 +1,8 @@
-"""Compaction of a session: what is due, what is proven, the provider's answer, one append.
+"""Compaction of a session: check whether it is due, prove the coverage, call the provider, append the result.
 
-The provider works for seconds. Nothing is locked meanwhile: other calls of this session, other sessions and other
-processes go on, and the one append at the end says which items gave way. What came in between stays; if the history
-was cleared, popped from or compacted in between, nothing is written.
+The provider takes seconds. No lock is held meanwhile: other calls of this session, other sessions and other
+processes continue. One append at the end names the replaced items. Items added in between stay. If the history was
+cleared, popped or compacted in between, nothing is written.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Compaction:
     """The compaction of one session.
 
     Args:
-        parts: What it shares with the session.
-        options: How it compacts.
+        parts: The objects shared with the session.
+        options: The compaction settings.
     """
 
     def __init__(self, parts: SessionParts, options: CompactionOptions) -> None:
@@ -69,12 +69,12 @@ class Compaction:
         limit: int | None,
         ignore_ids: bool,
     ) -> None:
-        """Compact if it is due; as `LedgerSession.run_compaction`.
+        """Compact if it is due; see `LedgerSession.run_compaction`.
 
         Args:
-            args: What the caller asks for.
-            wrapper: The run that it is for; None for a call by hand.
-            limit: How many of the last items the session shows; None for all.
+            args: The caller's arguments.
+            wrapper: The run to compact for; None for a call by hand.
+            limit: The number of last items that the session shows; None for all.
             ignore_ids: Whether the session compares items without their ids.
         """
         asked = self._asked(args)
@@ -109,7 +109,7 @@ class Compaction:
     # -- what is due -----------------------------------------------------------------------
 
     def is_automatic(self) -> bool:
-        """Return whether the session compacts without being asked by hand."""
+        """Return whether the session compacts without a call by hand."""
         return self._options.client is not None or self._options.hook is not None
 
     def _asked(self, args: OpenAIResponsesCompactionArgs | None) -> CompactionRequest:
@@ -151,10 +151,10 @@ class Compaction:
         return bool(said)
 
     def _is_repeated(self, run: Run) -> bool:
-        """Return whether an earlier attempt of the run key already came past this call.
+        """Return whether an earlier attempt with the run key already got past this call.
 
-        Its compaction is found again: the provider is not paid twice. Where that attempt went on without
-        one, this one does too, so that both make the same calls in the same order.
+        If that attempt compacted here, its compaction is reused, so the provider is not paid twice. If it continued
+        without one, this attempt does too, so that both make the same calls in the same order.
         """
         calls, histories = run.calls, self._ledger.histories()
         made = histories.compactions(self._name, calls.run, calls.next)
@@ -165,11 +165,11 @@ class Compaction:
         return bool(histories.done(self._name, calls.run, calls.next))
 
     def _window(self, run: Run, limit: int | None) -> History:
-        """Return what the hook is shown; no more of the history is read before something is due."""
+        """Return the items for the hook. The rest of the history is not read before a compaction is due."""
         return self._ledger.history(self._name, limit, without=run.without())
 
     def _look(self, run: Run, limit: int | None, *, near: bool = False) -> HistoryState:
-        """Look at all of the history; or near its end, at as many items as the run knows and the one before them."""
+        """Return the state of the history; with `near`, only of the last items: those the run knows, and one more."""
         shown = len(run.known or ()) + 1 if near else None
         view = self._ledger.history(self._name, shown, without=run.without())
         read = run.token if run.known is not None else None
@@ -180,10 +180,10 @@ class Compaction:
         changes = self._ledger.read(session=self._name, types=_OUTDATES, after=since)
         return HistoryState(view, window, known, next(iter(changes), None) is not None)
 
-    # -- what is proven --------------------------------------------------------------------
+    # -- proof and plan --------------------------------------------------------------------
 
     def last_exchange(self, run: Run, wrapper: RunContextWrapper[Any] | None, *, ignore_ids: bool) -> Exchange | None:
-        """Return the last answered request of a run, as hooks recorded it, else as the SDK recorded it."""
+        """Return the last answered request of a run, as recorded by hooks, or else by the SDK."""
         if run.exchange is not None or wrapper is None:
             return run.exchange
         noted = sdk_private.noted_by(wrapper)
@@ -196,7 +196,7 @@ class Compaction:
         return prove(view.items, look.known, exchange, run.marks.of(view.ids, view.items, exchange.marker), coming)
 
     def describe_batch(self, run: Run, items: list[Any], batch: Batch, exchange: Exchange | None) -> Batch:
-        """Return a batch's description, with the facts of the response that its items came with."""
+        """Return a batch's description, extended with the facts about the response that produced its items."""
         if exchange is None or all(isinstance(item, dict) and item.get("role") == "user" for item in items):
             return batch
         coming = [exchange.marker(item) for item in items]
@@ -250,7 +250,7 @@ class Compaction:
         places = tuple(sorted(covered))
         return plan_of(look, Proof(len(places), places, frozenset(), entire=True), mode) if places else None
 
-    # -- what is done ----------------------------------------------------------------------
+    # -- execution -------------------------------------------------------------------------
 
     async def _carry_out(
         self, plan: Plan, look: HistoryState, asked: CompactionRequest, run: Run, wrapper: RunContextWrapper[Any] | None
@@ -268,12 +268,12 @@ class Compaction:
         except StaleTokenError as error:
             _log.warning("The compaction of %s finished too late: %s", self._name, error)
         except StorageError:
-            raise  # nothing can be owed where nothing can be written
+            raise  # a deferral could not be written either
         except Exception as error:
             await self._record_owed(run, asked, f"{deferred.FAILED}: {type(error).__name__}")
             if not isinstance(error, UsageError):
                 raise
-            _log.warning("The compaction of %s was not written: %s", self._name, error)  # an output came meanwhile
+            _log.warning("The compaction of %s was not written: %s", self._name, error)  # an output was added meanwhile
         else:
             if items:
                 sdk_private.tell_completed(wrapper)
@@ -282,7 +282,7 @@ class Compaction:
                 self._warn_once("the provider returned no items, so nothing was written")
 
     def _counted(self, answer: Any, run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, int] | None:  # noqa: ANN401 - the provider's own class
-        """Add what a compaction used to its run, once, whatever becomes of it; return it as an event tells it."""
+        """Add a compaction's usage to its run, even if it fails later. Return the usage in its stored form."""
         usage_counts = getattr(answer, "usage", None)
         if usage_counts is None:
             return None
@@ -293,10 +293,10 @@ class Compaction:
         return run_facts.usage_counts(used)
 
     def _client_for(self, wrapper: RunContextWrapper[Any] | None) -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
-        """Return the client; in a run None if none was given and none can be made: a run does not end for that.
+        """Return the client. In a run, return None if no client can be created, because that must not end the run.
 
         Raises:
-            UsageError: There is no run, and no client can be made.
+            UsageError: This is a call by hand, and no client can be created.
         """
         if self._options.client is None and self._default_client is None:
             try:
@@ -338,7 +338,7 @@ class Compaction:
                 look.view.token, position=receipt.position or 0, commitment="", wrote=(), limit=None
             )
 
-    # -- what is owed ----------------------------------------------------------------------
+    # -- deferral --------------------------------------------------------------------------
 
     async def _record_owed(self, run: Run, asked: CompactionRequest, reason: str) -> None:
         await wait_until_done(self._queue.put(lambda: self._record_owed_now(run, asked, reason)))
@@ -347,7 +347,7 @@ class Compaction:
         deferred.record_owed(self._ledger, self._name, asked, run.calls.run, reason, inline=in_session_thread())
 
     async def _is_paused(self, look: HistoryState, asked: CompactionRequest) -> bool:
-        """Return whether what is owed has failed too often to be tried with this call."""
+        """Return whether the deferred compaction failed too often to retry it in this call."""
         if asked.force or look.view.owed is None:
             return False
         is_paused = await wait_unless_cancelled(self._queue.put(lambda: deferred.is_paused(self._ledger, self._name)))
@@ -358,7 +358,7 @@ class Compaction:
     async def defer(
         self, response_id: str, *, store: bool | None, wrapper: RunContextWrapper[Any] | None, limit: int | None
     ) -> None:
-        """Record that a compaction is owed, if one is due after a turn with tool outputs."""
+        """Record a deferred compaction, if one is due after a turn with tool outputs."""
         args: OpenAIResponsesCompactionArgs = {"response_id": response_id}
         if store is not None:
             args["store"] = store

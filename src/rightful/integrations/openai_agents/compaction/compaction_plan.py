@@ -1,4 +1,4 @@
-"""What a compaction is asked for, what it finds, and what it is going to do."""
+"""The options, the request, the observed history and the plan of a compaction."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from rightful.histories.history_model import History
 
 Mode = Literal["previous_response_id", "input", "auto"]
-"""How a compaction can be asked for; `auto` finds out."""
+"""The modes of a compaction; `auto` selects one."""
 
 _TAKES_BACK = ("history.popped", "history.cleared", "event.withdrawn")
 
 Hook = Callable[[dict[str, Any]], bool]
-"""Says whether it is time to compact."""
+"""Returns whether to compact now."""
 
 MODES: tuple[Mode, ...] = ("auto", "input", "previous_response_id")
-"""All of them."""
+"""All modes."""
 
 
 class CompactionOptions(NamedTuple):
-    """How a session compacts; the arguments of `LedgerSession` with these meanings."""
+    """The compaction settings of a session; see the arguments of `LedgerSession`."""
 
     client: Any
     model: str
@@ -37,7 +37,7 @@ class CompactionOptions(NamedTuple):
 
 
 class CompactionRequest(NamedTuple):
-    """What a call asks for."""
+    """The arguments of one `run_compaction` call."""
 
     response_id: str | None
     mode: str
@@ -46,12 +46,12 @@ class CompactionRequest(NamedTuple):
 
 
 class HistoryState(NamedTuple):
-    """A history as a compaction finds it.
+    """The state of a history at the start of a compaction.
 
     Attributes:
-        view: All that it shows; the compaction is conditional on its token.
-        window: The places of what the hook is shown, and of what a compaction by hand covers.
-        known: The places of what the run read and appended.
+        view: All visible items; the compaction is conditional on its token.
+        window: The indexes of the items that the hook sees, and that a compaction by hand covers.
+        known: The indexes of the items that the run read and appended.
         stale: Whether the history was changed after the run read it, so that nothing can be compacted.
     """
 
@@ -62,12 +62,12 @@ class HistoryState(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is to be compacted.
+    """The items to compact.
 
     Attributes:
-        covered: The places of the items, ascending.
-        items: Those, as the provider is sent them.
-        mode: How: `input`, or `previous_response_id`.
+        covered: The indexes of the items, ascending.
+        items: The items in the form sent to the provider.
+        mode: `input`, or `previous_response_id`.
     """
 
     covered: tuple[int, ...]
@@ -76,14 +76,14 @@ class Plan(NamedTuple):
 
 
 def plan_of(look: HistoryState, proof: Proof, mode: str) -> Plan:
-    """Return what is to be compacted by a proof; reasoning is sent with its id only if the model was sent it so."""
+    """Return the plan for a proof. Reasoning is sent with its id only if the model's input contained the id."""
     items = [sendable(look.view.items[at]) for at in proof.covered]
     sent = [without_id(one) if at in proof.bare else one for at, one in zip(proof.covered, items, strict=True)]
     return Plan(proof.covered, sent, mode)
 
 
 def is_output(item: Any) -> bool:  # noqa: ANN401 - content
-    """Return whether an item is no word of the model: it came after the response, or before."""
+    """Return whether an item is not from the model, so that it came before or after the response."""
     if not isinstance(item, dict):
         return True
     kind = str(item.get("type"))
@@ -91,12 +91,14 @@ def is_output(item: Any) -> bool:  # noqa: ANN401 - content
 
 
 def seen_by(ledger: Ledger, session: str, view: History, response_id: str | None) -> set[int]:
-    """Return the places in a view of what a response has seen and said, by the batches that came with it.
+    """Return the indexes, in a view, of a response's input and output, from the batches recorded with it.
 
-    Between the ends of a range may stand by now what did not then: a summary of more, or what was put back.
+    A range may now contain items that were not there at that time, such as a later summary or a restored item. So
+    only items that were visible at that time count.
 
     Raises:
-        CompactionRefusedError: Something was taken back since that it may have seen, and would tell of again.
+        CompactionRefusedError: An item that the response may have seen was removed since. A summary would
+            contain it again.
     """
     at: dict[Any, int] = {one: place for place, one in enumerate(view.ids)}
     found: set[int] = set()
@@ -119,26 +121,26 @@ def seen_by(ledger: Ledger, session: str, view: History, response_id: str | None
 
 
 def is_encrypted(items: Sequence[Any]) -> bool:
-    """Return whether items are what the SDK's `EncryptedSession` makes of them."""
+    """Return whether any item was encrypted by the SDK's `EncryptedSession`."""
     return any(isinstance(item, dict) and item.get("__enc__") == 1 and "payload" in item for item in items)
 
 
 def checked_mode(mode: Mode) -> Mode:
-    """Return a compaction mode.
+    """Check a compaction mode and return it.
 
     Raises:
-        UsageError: There is none of that name.
+        UsageError: The mode does not exist.
     """
     if mode not in MODES:
         raise UsageError(f"{mode!r} is not a compaction mode. Nothing was done. Use one of {', '.join(MODES)}.")
     return mode
 
 
-def checked_hook(hook: Any) -> Hook | None:  # noqa: ANN401 - whatever the caller gave
-    """Return what decides about a compaction.
+def checked_hook(hook: Any) -> Hook | None:  # noqa: ANN401 - any object from the caller
+    """Check the hook that decides about a compaction, and return it.
 
     Raises:
-        UsageError: It cannot be called, or only be awaited.
+        UsageError: The hook is not callable, or is a coroutine function.
     """
     found: Hook | None = hook
     if hook is None or (callable(hook) and not inspect.iscoroutinefunction(hook)):
@@ -150,10 +152,10 @@ def checked_hook(hook: Any) -> Hook | None:  # noqa: ANN401 - whatever the calle
 
 
 def checked_model(model: object) -> str:
-    """Return the name of a model that compacts.
+    """Check the name of a model that compacts, and return it.
 
     Raises:
-        UsageError: The provider compacts with none of that name.
+        UsageError: The model cannot compact.
     """
     if not isinstance(model, str) or not provider.compacts(model):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""What is owed: a compaction that was due and could not be made is an event, so that a restart knows of it."""
+"""Deferred compactions: one that was due but could not be made is recorded as an event, so it survives a restart."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from rightful.integrations.openai_agents.compaction.compaction_plan import CompactionRequest
 
 PRODUCER = "openai-agents"
-"""Who says that a compaction is owed."""
+"""The producer of the events."""
 
 FAILED = "the provider's compaction failed"
-"""How the reason begins of what the provider failed."""
+"""The start of the reason after a failure of the provider."""
 
 _RETRIES = 2
-"""After so many failures the provider is not asked again with each turn."""
+"""The number of failures after which the provider is not called again in each turn."""
 
 
 def record_owed(
     ledger: Ledger, session: str, asked: CompactionRequest, run: str, reason: str, *, inline: bool = False
 ) -> None:
-    """Record that a compaction is owed. If one is owed already, record it again only after an automatic failure."""
+    """Record a deferred compaction. If one is recorded already, record another only after an automatic failure."""
     failed = reason.startswith(FAILED) and not asked.force
     if not failed and ledger.history(session, 0).owed is not None:
         return
@@ -56,10 +56,10 @@ def record_owed(
 
 
 def is_paused(ledger: Ledger, session: str) -> bool:
-    """Return whether what is owed is left alone for now: the provider has failed it again, and little came since.
+    """Return whether the deferred compaction should not be retried yet.
 
-    Else a compaction that can never be made, of a history too large for its model or by a wrong name, would be
-    asked for with each turn, in each process.
+    That is so if the provider failed twice and few items were added since. Otherwise a compaction that always
+    fails, because the history is too large or the model's name is wrong, would be requested in every turn.
     """
     failed: list[int] = []
     for row in ledger.read(session=session, types=("compaction.deferred", "history.compacted", "history.cleared")):

@@ -1,8 +1,8 @@
-"""What a model is proven to have seen: digests of its real input, matched in order with the items of a history.
+"""Prove which items a model has seen: match digests of its actual input, in order, with the items of a history.
 
-Nobody is believed on how an input comes about. A filter, a callback, a hand-off, nested history or a sandbox may
-shorten, reorder or rewrite it: what then stands in it, in the order of the history, is proven, and nothing else is.
-Each item needs an occurrence of its own: the same words said twice are two items.
+How the input was built does not matter. A filter, a callback, a hand-off, nested history or a sandbox may shorten,
+reorder or rewrite it. Only items that are in the actual input, in the order of the history, are proven. Each item
+needs its own occurrence: the same text said twice is two items.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from rightful.field_types import Covers, ItemId, ItemRange
 
 _NOT_SENT = ("_agents_tool_description", "_agents_tool_title", "created_by")  # kept by the SDK, not sent to a model
 _encoded = json.JSONEncoder(sort_keys=True).encode
-_PAIRS = 100_000  # candidates of the exact matching, a quarter of a second; with more the nearest occurrence is taken
+_PAIRS = 100_000  # maximum of candidates for the exact matching (0.25 s); above it, the nearest occurrence is used
 
 
 class Mark(NamedTuple):
     """The digests of one item.
 
     Attributes:
-        full: Of the item as it is.
-        bare: Of it without its id, if it is a reasoning item: a run may leave that id out. Else the same as `full`.
+        full: The digest of the unchanged item.
+        bare: The digest of a reasoning item without its id, because a run may omit it. Else the same as `full`.
     """
 
     full: str
     bare: str
 
     def fits(self, other: Mark) -> bool:
-        """Return whether both can be one item; two reasoning items with two ids are not."""
+        """Return whether both may be the same item. Two reasoning items with different ids are not."""
         return self.full in (other.full, other.bare) or self.bare == other.full
 
 
 Marker = Callable[[Any], Mark | None]
-"""Makes the mark of an item; None of what is no item."""
+"""Returns the mark of an item; None for a value that is not an item."""
 
 
 def mark(item: Any) -> Mark | None:  # noqa: ANN401 - content
-    """Return the mark of an item; what the SDK keeps beside it, and two spellings of the same answer, make no odds."""
+    """Return the mark of an item. SDK bookkeeping fields are ignored, and equivalent answer encodings are equal."""
     if not isinstance(item, dict):
         return None
     said = sendable(item)
@@ -55,14 +55,14 @@ def mark(item: Any) -> Mark | None:  # noqa: ANN401 - content
 
 
 def sendable(item: Any) -> Any:  # noqa: ANN401 - content
-    """Return an item without what the SDK keeps beside it and sends to no model."""
+    """Return an item without the SDK's bookkeeping fields, which are not sent to a model."""
     if not isinstance(item, dict):
         return item
     return {key: value for key, value in item.items() if key not in _NOT_SENT}
 
 
 def mark_by(digest: Callable[[Any], str | None], item: Any) -> Mark | None:  # noqa: ANN401 - content
-    """Return the mark of an item by any digest."""
+    """Return the mark of an item, computed with a digest function."""
     full = digest(item)
     if full is None:
         return None
@@ -84,13 +84,13 @@ def _digest(item: Any) -> str | None:  # noqa: ANN401 - content
 
 
 class Exchange(NamedTuple):
-    """One request to a model that was answered.
+    """An answered request to a model.
 
     Attributes:
-        seen: The mark of each item that the model was sent and of each that it answered, in order.
-        marker: Makes marks that can be compared with these.
-        response_id: The provider's id of the response; None if it has none, or nobody told.
-        agent: Which agent asked.
+        seen: The marks of the input items and of the answer's items, in order.
+        marker: The function that computes comparable marks.
+        response_id: The provider's id of the response; None if it has none, or it is unknown.
+        agent: The agent that made the request.
     """
 
     seen: tuple[Mark | None, ...]
@@ -100,7 +100,7 @@ class Exchange(NamedTuple):
 
 
 def matched(candidates: Sequence[Mark | None], seen: Sequence[Mark | None]) -> dict[int, int]:
-    """Return which candidate stands where in what was seen: as many as possible, in order, each with its own place."""
+    """Return the index in `seen` of each matched candidate: as many as possible, in order, each index used once."""
     found: dict[int, int] = {}
     end, until = len(candidates), len(seen)
     while end and until and _fit(candidates[end - 1], seen[until - 1]):
@@ -119,7 +119,7 @@ def _fit(one: Mark | None, other: Mark | None) -> bool:
 
 
 Index = tuple[dict[str, list[int]], dict[str, list[int]]]
-"""Where each digest stands, ascending: the full ones, and the bare ones that differ."""
+"""The indexes of each digest, ascending: of the full digests, and of the bare ones that differ."""
 
 
 def _most(
@@ -144,7 +144,7 @@ def _most(
 
 
 def _nearest(candidates: Sequence[Mark | None], among: range, index: Index, end: int) -> Iterator[tuple[int, int]]:
-    """Yield a matching that takes the nearest occurrence each time: proven as well, and perhaps not the longest."""
+    """Yield a greedy matching with the nearest occurrences. It is a valid proof, but perhaps not the longest."""
     for at in reversed(among):
         before = [places[bisect_left(places, end) - 1] for places in _places(candidates[at], index) if places[0] < end]
         if before:
@@ -165,7 +165,7 @@ def _index(seen: Sequence[Mark | None], window: range) -> Index:
 
 
 def _places(one: Mark | None, index: Index) -> list[list[int]]:
-    """Return where a candidate may stand, by the digest that says so."""
+    """Return the possible indexes of a candidate, one list for each matching digest."""
     if one is None:
         return []
     full, bare = index
@@ -174,14 +174,15 @@ def _places(one: Mark | None, index: Index) -> list[list[int]]:
 
 
 class Proof(NamedTuple):
-    """What an exchange proves of a history.
+    """The facts that an exchange proves about a history.
 
     Attributes:
-        seen: How many of its items the model has seen.
-        covered: The places of those, whole groups only, ascending.
-        bare: The places of reasoning items that it was sent without their id.
-        entire: Whether it has seen nothing else: what is compacted from its response stands for these alone.
-        explained: Whether all that it has seen is known of the run, or coming: then nothing else was looked for.
+        seen: The number of the history's items that the model has seen.
+        covered: The indexes of those items, whole groups only, ascending.
+        bare: The indexes of reasoning items that were sent without their id.
+        entire: Whether the model has seen only these items, so that a compaction of its response replaces only them.
+        explained: Whether all items of the exchange are known to the run or about to be appended. Then no other
+            items were searched.
     """
 
     seen: int
@@ -198,15 +199,16 @@ def prove(
     marks: Sequence[Mark | None] | None = None,
     coming: Sequence[Mark | None] = (),
 ) -> Proof:
-    """Prove what the model of a run has seen of a history.
+    """Prove which items of a history a run's model has seen.
 
     Args:
-        items: What the history shows now.
-        known: The places of what the run read and appended. What these do not explain is looked for in the rest,
-            and counts where it is the only one of its kind: so a run that goes on in another process proves as much.
-        exchange: Its last request that was answered.
-        marks: The mark of each item by the exchange's marker; made here if None.
-        coming: The marks of what is about to be appended: the answer itself is not looked for in what was before.
+        items: The visible items of the history.
+        known: The indexes of the items that the run read and appended. If they do not explain the whole exchange, the
+            other items are searched too, and unambiguous matches count. So a run that continues in another process
+            proves as much.
+        exchange: The run's last answered request.
+        marks: The mark of each item by the exchange's marker; computed here if None.
+        coming: The marks of the items about to be appended, so that the answer itself is not searched in the history.
     """
     marks = [exchange.marker(item) for item in items] if marks is None else marks
     found = _at([at for at in range(len(items)) if at in known], marks, exchange.seen)
@@ -244,10 +246,10 @@ def _alone(marks: Sequence[Mark | None], seen: Sequence[Mark | None]) -> Iterato
 
 
 def whole(items: Sequence[Any], chosen: set[int]) -> set[int]:
-    """Return what is left of a choice of items when each group that is not whole in it is taken out.
+    """Return the chosen items without those of incomplete groups.
 
-    A group is a call with its output, an approval that was asked for with its answer, a program with what it called,
-    and reasoning with what follows it. A call without an output, or an approval without an answer, is not whole.
+    A group is a call with its output, an approval request with its answer, a program with its calls, or reasoning with
+    the item that follows it. A call without an output, or an approval request without an answer, is incomplete.
     """
     left = set(chosen)
     groups = _groups(items)
@@ -258,7 +260,7 @@ def whole(items: Sequence[Any], chosen: set[int]) -> set[int]:
         left -= cut
 
 
-_MISSING = -1  # a place that no choice has: the half of a group that is not there
+_MISSING = -1  # an index that is never chosen: the missing half of a group
 
 
 def _groups(items: Sequence[Any]) -> list[list[int]]:
@@ -272,16 +274,16 @@ def _groups(items: Sequence[Any]) -> list[list[int]]:
 
 
 def _belongs(item: Any) -> Iterator[tuple[tuple[str, str], int]]:  # noqa: ANN401 - content
-    """Yield the groups that an item belongs to, and whether it is what was asked (0) or what was given (1)."""
+    """Yield the groups that an item belongs to, and whether it is the request (0) or the answer (1)."""
     if not isinstance(item, dict):
         return
     kind, call = str(item.get("type")), item.get("call_id")
     if kind == "local_shell_call_output":
-        call = call or item.get("id")  # by which the provider's own type names the call
+        call = call or item.get("id")  # the provider's own type uses it for the call id
     if isinstance(call, str):
         asked = kind.removesuffix("_output")
         yield (asked.removesuffix("_call"), call), int(asked != kind)
-    if item.get("role") == "tool":  # the shape of chat completions, which a caller may have added
+    if item.get("role") == "tool":  # the format of chat completions, which a caller may append
         yield ("chat", str(item.get("tool_call_id"))), 1
     made = item.get("tool_calls")
     for tool_call in made if isinstance(made, list) else ():
@@ -303,7 +305,7 @@ def _thought_of(one: Any, after: Any) -> bool:  # noqa: ANN401 - content
 
 
 def ranges(ids: Sequence[ItemId], chosen: Sequence[int]) -> Covers:
-    """Return chosen items of a view by ranges; ascending places in it."""
+    """Return the ids of chosen items as ranges. `chosen` contains indexes in ascending order."""
     found: list[ItemId | ItemRange] = []
     start = 0
     for at in range(1, len(chosen) + 1):

@@ -1,4 +1,4 @@
-"""The provider's compaction: what is asked of it, and what its answer becomes in a history."""
+"""The provider's compaction: the request, and the conversion of its answer to items of a history."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 from rightful.integrations.openai_agents.compaction.model_input import without_id
 
 THRESHOLD = 10
-"""How many items make a compaction due, if nobody says otherwise: answers, calls and outputs; the SDK's number."""
+"""The default number of items (answers, calls and outputs) that makes a compaction due; the same as the SDK's."""
 
 
 def compacts(model: str) -> bool:
-    """Return whether a model is one that compacts: `gpt-…`, `o1` and the like, also fine-tuned or behind a router."""
+    """Return whether a model can compact: `gpt-…`, `o1` and similar, also fine-tuned or behind a router."""
     name = model.strip().rsplit("/", 1)[-1].removeprefix("ft:").split(":", 1)[0]
     return name.startswith("gpt-") or (name.startswith("o") and name[1:2].isdigit())
 
 
 def due(context: Mapping[str, Any]) -> bool:
-    """Return whether a compaction is due by the number of its candidates; the hook that is asked by default."""
+    """Return whether the number of candidates makes a compaction due. This is the default hook."""
     return len(context["compaction_candidate_items"]) >= THRESHOLD
 
 
 def candidates(items: Iterable[Any]) -> list[Any]:
-    """Return the items that a compaction makes smaller: neither a user's message nor what one left."""
+    """Return the items that a compaction can reduce: all except user messages and earlier compactions."""
     return [item for item in items if not _stays(item)]
 
 
@@ -36,28 +36,28 @@ def _stays(item: Any) -> bool:  # noqa: ANN401 - content
 
 
 async def ask(
-    client: Any,  # noqa: ANN401 - `openai.AsyncOpenAI`, or what answers like it
+    client: Any,  # noqa: ANN401 - `openai.AsyncOpenAI`, or a compatible client
     model: str,
     items: list[Any],
     response_id: str | None,
 ) -> Any:  # noqa: ANN401 - the provider's own class
-    """Ask a provider to compact what led to a response; or, without one, items.
+    """Request a compaction of a response's conversation; or, without a response id, of items.
 
     Raises:
-        Exception: Whatever the client raises.
+        Exception: Any error of the client.
     """
     if response_id is None:
         return await client.responses.compact(model=model, input=items)
     return await client.responses.compact(model=model, previous_response_id=response_id)
 
 
-def replayed(output: Any) -> list[Any]:  # noqa: ANN401 - a list, if the provider keeps its word
-    """Return a provider's output as items that a model can be sent again.
+def replayed(output: Any) -> list[Any]:  # noqa: ANN401 - normally a list
+    """Convert a provider's output to items that can be sent to a model again.
 
-    An answer whose reasoning is gone loses its id: a request with that id alone is refused.
+    If an answer's reasoning is missing, the answer's id is removed: a request with the id alone is refused.
 
     Raises:
-        ValueError: It holds what is no item, or an image or file that points to nothing.
+        ValueError: The output contains a value that is not an item, or an image or file without a reference.
     """
     if not isinstance(output, list | tuple):
         raise _no_items(output)
@@ -67,7 +67,7 @@ def replayed(output: Any) -> list[Any]:  # noqa: ANN401 - a list, if the provide
     return [without_id(item) if isinstance(item, dict) and item.get("role") == "assistant" else item for item in items]
 
 
-def _plain(one: Any) -> dict[str, Any]:  # noqa: ANN401 - a model of pydantic's, or JSON
+def _plain(one: Any) -> dict[str, Any]:  # noqa: ANN401 - a pydantic model, or JSON
     dump = getattr(one, "model_dump", None)
     item = dump(mode="json", exclude_unset=True, warnings=False) if callable(dump) else one
     if not isinstance(item, dict) or not (isinstance(item.get("type"), str) or isinstance(item.get("role"), str)):
@@ -94,7 +94,7 @@ _BESIDE = {"input_image": ("detail",), "input_file": ("filename", "detail")}
 
 
 def _part(part: Any) -> Any:  # noqa: ANN401 - content
-    """Return one part of a message with what a request takes of it: one pointer, and no empty fields."""
+    """Return a part of a message with only the fields that a request accepts: one reference, no empty fields."""
     kind = part.get("type") if isinstance(part, dict) else None
     if kind not in _POINTERS:
         return part
