@@ -1,1 +1,1 @@
-"""What Claude Code tells its hooks."""
+"""The integration with Claude Code: its hooks, their input, and the settings files that install them."""

@@ -49,7 +49,7 @@ _TRANSCRIPT = re.compile(r"(?:\A|/)([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-f
 
 
 def input_of(raw: bytes) -> dict[str, Any]:
-    """Return the object that a hook was given.
+    """Return the input object of a hook.
 
     Raises:
         InvalidEventError: It is not a JSON object.
@@ -81,12 +81,12 @@ def contradicts(value: Mapping[str, Any]) -> bool:
 
 
 def events_of(value: Mapping[str, Any], at_us: int, nonce: str) -> list[Wire]:
-    """Return what one call of the hook says, in wire form; nothing for a hook event that says nothing.
+    """Return the events of one hook call, in wire form; none for a hook event without facts.
 
     Args:
         value: The hook's input.
         at_us: When the hook was called; microseconds since 1970, UTC.
-        nonce: Drawn once for the call, and kept with it.
+        nonce: A random value of this call, stored with it.
 
     Raises:
         InvalidEventError: It names no session, or lacks what its hook event must have.

@@ -1,17 +1,16 @@
-"""What the lesson hook left of one session, as a hook finds it at each call: only what is new.
+"""Read the lesson hook's new exposures of one session at each hook call.
 
-The files, their events and the ids are those of `rightful import lesson-hook`, and its reader reads
-them, so that an import of the same files afterwards, or before, adds nothing. What differs is how
-little is read: a cursor stores how far each file was read, and of the rest only lines
-that hold the session's id are decoded. The cursor only saves work. Without it all lines are taken again,
-and answer `duplicate`. One call takes so many exposures, and the next one goes on.
+The files are read by the reader of `rightful import lesson-hook`, with the same events and ids. So an import of
+the same files, before or after, adds nothing. Here much less is read: a cursor stores how far each file was read,
+and of the rest only lines that contain the session's id are decoded. The cursor only saves work. Without it all
+lines are read again, and their events are `duplicate`. One call reads a limited number of exposures, and the next
+call continues.
 
-The id of a line counts the equal ones before it. So the cursor keeps a few bytes of each line's digest:
-a line whose bytes are not among them is the first of its kind, and only for another one all lines are
-decoded again.
+The id of a line contains the number of equal lines before it. So the cursor stores a few bytes of each line's
+digest. A line with unknown bytes is the first of its kind. Only for other lines all lines are decoded again.
 
-Claude Code runs its hooks in parallel, so the lesson hook may write after we looked. What is
-missed at one call is taken at the next; the last two are `Stop` and `SessionEnd`.
+Claude Code runs its hooks in parallel, so the lesson hook may write after this read. The next call reads what one
+call missed; the last two calls are `Stop` and `SessionEnd`.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ _SEEN_BYTES = 8
 _WORTH_BYTES = 1 << 20  # less of other sessions' lines is read again rather than a cursor written
 _DAY_S = 86_400
 _WORKSPACE = ("gptme.toml", "state/lesson-trajectories", "state/lesson-dropout")
-"""What tells a workspace: the lesson hook looks for the first, and makes the others in it."""
+"""The names that identify a workspace: the lesson hook searches the first, and creates the others in it."""
 
 
 class Places(NamedTuple):
-    """Where the lesson hook of this machine writes.
+    """The folders that the lesson hook of this machine writes to.
 
     Attributes:
         temp: The folder for temporary files.
@@ -79,9 +78,9 @@ class _Artifact(NamedTuple):
     """A file of the lesson hook.
 
     Attributes:
-        path: Where it is.
-        shared: Lines of other sessions stand in it too.
-        whole: It is one document, not lines.
+        path: Its path.
+        shared: Whether it also contains lines of other sessions.
+        whole: Whether it is one document, and not lines.
     """
 
     path: str
@@ -90,13 +89,13 @@ class _Artifact(NamedTuple):
 
 
 def fresh(raw: str, places: Places, taken: Taken, at_us: int) -> tuple[list[Wire], Taken]:
-    """Return this session's exposures that were not taken before, and what is taken with them.
+    """Return this session's exposures that were not read before, and the new read state of the files.
 
     Args:
         raw: The session's id.
-        places: Where to look.
-        taken: What earlier calls took.
-        at_us: The time of the call; microseconds since 1970, UTC. It says which day's log is meant.
+        places: The folders to search.
+        taken: The read state after earlier calls.
+        at_us: The time of the call; microseconds since 1970, UTC. It selects the log of a day.
     """
     events: list[Wire] = []
     now = dict(taken)
@@ -163,7 +162,7 @@ def _of_artifact(artifact: _Artifact, raw: str, taken: Taken, most: int) -> list
 
 
 def _of_document(file: OpenFile, artifact: _Artifact, raw: str, known: Known, most: int) -> tuple[list[Wire], Known]:
-    """Return the exposures of a document behind those that were taken, if they are still its first ones."""
+    """Return the exposures of a document after those already read, if these are still its first ones."""
     del artifact
     data = file.stream.read(limits.HOOK_READ_BYTES + 1)
     mark = hashlib.sha256(data).hexdigest()
@@ -180,7 +179,7 @@ def _digest(events: list[Wire]) -> str:
 
 
 def _of_lines(file: OpenFile, artifact: _Artifact, raw: str, known: Known, most: int) -> tuple[list[Wire], Known]:
-    """Return the exposures of lines behind those that were taken."""
+    """Return the exposures of the lines after those already read."""
     stream = file.stream
     start = known.size if known.size and _mark(stream, known.size) == known.mark else 0
     if file.size - start > limits.HOOK_READ_BYTES:
@@ -212,7 +211,7 @@ def _counted(file: OpenFile, artifact: _Artifact, raw: str, start: int, own: byt
 
 
 def _mark(stream: BinaryIO, size: int) -> str:
-    """Return a digest of how a file begins, and of what stands before a place."""
+    """Return a digest of the start of a file, and of the bytes before a position."""
     stream.seek(0)
     head = stream.read(min(size, _MARK_BYTES))
     stream.seek(max(size - _MARK_BYTES, 0))
@@ -220,7 +219,7 @@ def _mark(stream: BinaryIO, size: int) -> str:
 
 
 def _own(data: bytes, raw: str, artifact: _Artifact, most: int) -> tuple[bytes, int]:
-    """Return the whole lines that are this session's, or may be, and how much was looked at for them."""
+    """Return the complete lines that may belong to this session, and the number of bytes searched."""
     needle = raw.encode("utf-8", "surrogatepass")
     if not artifact.shared or not _PLAIN.match(needle):
         needle = b"\n"

@@ -1,8 +1,8 @@
-"""How far one session's lesson files were taken, from one call of the hook to the next.
+"""The cursor of a session: how far its lesson files were read by earlier hook calls.
 
-It is a small file for a session, in the folder `hook` of the ledger. It only saves work: without
-it, with a damaged one, or when the ledger's store was replaced, all is read again and
-answers `duplicate`. So it is not synced.
+It is a small file for each session, in the folder `hook` of the ledger. It only saves work. If it is missing or
+damaged, or the ledger's store was replaced, everything is read again and the events are `duplicate`. So it is not
+synced.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ FOLDER = "hook"
 
 
 class Known(NamedTuple):
-    """How much of a file was taken.
+    """The read state of a file.
 
     Attributes:
-        size: How many bytes, to the end of a line; of a document, how many exposures.
-        mark: A digest that shows whether the part that was read is unchanged.
-        seen: What shows whether a line occurred before: 8 bytes of the digest of each, in base64. Of a
-            document, the digest of its exposures.
+        size: The number of bytes read, to the end of a line; for a document, the number of exposures.
+        mark: A digest that shows whether the part already read is unchanged.
+        seen: The data to detect repeated lines: 8 bytes of the digest of each, in base64. For a document, the
+            digest of its exposures.
     """
 
     size: int = 0
@@ -35,7 +35,7 @@ class Known(NamedTuple):
 
 
 Taken = dict[str, Known]
-"""How much was taken, by file."""
+"""The read state of each file."""
 
 
 class Cursor:
@@ -53,7 +53,7 @@ class Cursor:
         self._path = f"{self._folder}/{name}.json"
 
     def load(self) -> Taken:
-        """Return what was taken; nothing if that is not known."""
+        """Return the stored read state; an empty one if it is unknown."""
         try:
             with open(self._path, "rb") as file:
                 kept = json.load(file)
@@ -64,14 +64,14 @@ class Cursor:
             return {}
 
     def _store(self) -> list[int]:
-        """Return which files the rows stand in: a restored ledger has others, and may lack what was taken."""
+        """Return the identity of the store's files: a restored ledger has others, and may lack exposures."""
         facts = [os.stat(f"{self._ledger}/store/data.mdb")]
         with contextlib.suppress(FileNotFoundError):  # a store of format 1 has none
             facts.append(os.stat(f"{self._ledger}/store/journal"))
         return [number for file in facts for number in (file.st_dev, file.st_ino)]
 
     def save(self, taken: Taken) -> None:
-        """Keep what was taken, if the ledger's folder can be written."""
+        """Store the read state, if the ledger's folder is writable."""
         half = f"{self._path}.{os.getpid()}"
         with contextlib.suppress(OSError):
             kept = {"store": self._store(), "taken": taken}
@@ -83,7 +83,7 @@ class Cursor:
             os.replace(half, self._path)
 
     def forget(self) -> None:
-        """Remove it, when the session ends, and the oldest of sessions that never did, if they are many."""
+        """Remove the cursor at the session's end, and the oldest cursors of other sessions if there are many."""
         with contextlib.suppress(OSError):
             os.unlink(self._path)
         with contextlib.suppress(OSError), os.scandir(self._folder) as listing:

@@ -1,8 +1,7 @@
 """The settings file of Claude Code: install and remove our hooks, and change nothing else.
 
-What `install` puts in is one entry for each hook event; ours is what has exactly the form of its command.
-`remove` gives back the very bytes that were there, if nothing else was changed since; else it cuts
-out what is ours.
+`install` adds one entry for each hook event. An entry is ours if its command has exactly the form that `install`
+writes. `remove` restores the original bytes if nothing else was changed since; otherwise it removes only our entries.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Settings:
 
     Attributes:
         path: The file as it was named.
-        text: What it holds; None if there is none.
+        text: Its content; None if the file does not exist.
         kept: The backup that `install` or `remove` left; None if there is none.
 
     Raises:
@@ -63,7 +62,7 @@ class Settings:
         return [f"{folder}/{match[0]}" for match in sorted(found, key=lambda match: int(match[1] or 1), reverse=True)]
 
     def installed(self) -> list[Installed]:
-        """Return our entries, in the order in which they stand."""
+        """Return our entries, in file order."""
         return [] if self.text is None else settings_text.installed(self.text)
 
     def others(self) -> list[Installed]:
@@ -75,7 +74,7 @@ class Settings:
         return self.text is not None and json.loads(self.text.removeprefix(BOM)).get("disableAllHooks") is True
 
     def install(self, events: Iterable[str], command: str) -> bool:
-        """Put the command in for each hook event; return whether anything changed.
+        """Add the command for each hook event, and return whether anything changed.
 
         Our entries with another command are replaced. A matcher or a timeout that the user added to one of them
         is kept.
@@ -102,7 +101,7 @@ class Settings:
         raise self._busy()
 
     def remove(self) -> list[Installed]:
-        """Take out what is ours, and nothing else; return what that was.
+        """Remove our entries and nothing else, and return them.
 
         Raises:
             UsageError: It has changed meanwhile into no settings file.
@@ -167,7 +166,7 @@ class Settings:
         return done
 
     def _exchanged(self, text: str | None, keep: str | None) -> bool:
-        """Do all that takes time, then look at the file once more, and exchange it at once if it is as it was."""
+        """Prepare the new file, then read the current one again, and replace it at once if it is unchanged."""
         settings_file.make_folder(os.path.dirname(self._real))
         with ExitStack() as halves:
             half = None
@@ -184,14 +183,14 @@ class Settings:
         return True
 
     def _let_go(self) -> None:
-        """Remove the backup of what was not changed after all."""
+        """Remove the backup if the file was not changed after all."""
         if self.kept:
             with contextlib.suppress(OSError):
                 os.unlink(self.kept)
             self.kept = None
 
     def _keep(self, text: str) -> None:
-        """Write the backup, in a place of its own: what others left there stays."""
+        """Write the backup to a new path; existing files are not overwritten."""
         if self.kept is None:
             newest = next(iter(self.backups()), None)
             number = 0 if newest is None else int(newest.removeprefix(self._real + BACKUP).removeprefix(".") or 1)

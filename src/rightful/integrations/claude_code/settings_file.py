@@ -23,7 +23,7 @@ _HALF = re.compile(rf"(?:\.before-rightful(?:\.[0-9]+)?)?{re.escape(_OURS)}([0-9
 
 
 def read(path: str) -> bytes | None:
-    """Return what a file holds; None if there is none.
+    """Return the content of a file; None if it does not exist.
 
     Raises:
         UsageError: It is not a regular file: a pipe or a device might never end.
@@ -78,7 +78,7 @@ def replace(half: str, path: str) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Make a folder and those above it, each of the owner of the one that it is in."""
+    """Create a folder and its parents, each with the owner of its parent folder."""
     if os.path.isdir(path):
         return
     above = os.path.dirname(path)

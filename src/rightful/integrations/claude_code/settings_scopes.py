@@ -1,4 +1,4 @@
-"""Where Claude Code's settings stand: the user's, the project's, and the project's own of this machine.
+"""The scopes of Claude Code's settings files: user, project, and project on this machine only.
 
 Claude Code runs the hooks of all of them, so each command also reports the others.
 """
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     import argparse
 
 SCOPES = ("user", "project", "local")
-"""Whose settings there are."""
+"""The names of the scopes."""
 
 
 class Elsewhere(NamedTuple):
     """Another settings file that the agent reads here too, and that has hooks of ours.
 
     Attributes:
-        scope: Whose it is.
+        scope: Its scope.
         settings: The file.
         ledgers: The ledgers that its hooks write to.
     """
@@ -62,7 +62,7 @@ def file_of(scope: str) -> str:
 
 
 def elsewhere(path: str) -> list[Elsewhere]:
-    """Return the other scopes that have hooks of ours; one that cannot be read has none that would run."""
+    """Return the other scopes with hooks of ours. An unreadable file is skipped, since its hooks would not run."""
     found = []
     seen = {os.path.realpath(path)}
     for scope in SCOPES:
