@@ -39,7 +39,7 @@ def test_runs_that_only_folder_and_time_tell_apart_get_none(tool: str, tmp_path:
     for found in answers(tmp_path, *runs):
         assert found.owner is None
         assert found.found
-        assert found.why.startswith("it began in the second in which the run started")
+        assert found.why.startswith("it began in the run's first second")
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -24,7 +24,7 @@ path = work / "session-records.jsonl"
 owners = json.loads(sys.argv[3])
 
 def write():
-    seen = target.look(str(path))
+    seen = target.read_plannable(str(path))
     rows = tuple(row for row in rows_of(seen.data, str(path)).rows if row.is_missing)
     return references.write_back(str(path), seen, rows, owners)
 
