@@ -60,5 +60,5 @@ def test_tables_of_one_day_with_the_journal_of_another_are_refused(tmp_path: Pat
     append(tmp_path / "l", *keys_of(limits.JOURNAL_ROWS + 5)[3:])
     shutil.copy(tmp_path / "l" / "store" / "journal", tmp_path / "old" / "store" / "journal")
 
-    with pytest.raises(ForeignStoreError, match="its journal is of another day: it is in round 2, and its tables"):
+    with pytest.raises(ForeignStoreError, match="its journal is from another time: it is in round 2, and its tables"):
         positions(tmp_path / "old")

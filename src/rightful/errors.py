@@ -44,7 +44,7 @@ class UsageError(RightfulError):
 
     exit_code: ClassVar[int] = 2
 
-    def __init__(self, *values: object, **named: object) -> None:
+    def __init__(self, *values: object, **named: object) -> None:  # for type checkers: it has a text, and no facts
         super().__init__(*values, **named)
 
 

@@ -164,7 +164,7 @@ def test_tables_of_an_older_copy_beside_the_journal_of_a_newer_one_are_refused(t
     shutil.copytree(folder, older)
     _rounds(folder, rounds)
 
-    _assert_refused(_journal_of(folder, older), "its journal is (damaged, or an older copy|of another day)")
+    _assert_refused(_journal_of(folder, older), "its journal is (damaged, or an older copy|from another time)")
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
@@ -175,7 +175,7 @@ def test_a_journal_of_an_older_copy_beside_newer_tables_is_refused(tmp_path: Pat
         recorder.append([event("one more")])
     _rounds(folder, rounds)
 
-    _assert_refused(_journal_of(older, folder), "its journal is (damaged, or an older copy|of another day)")
+    _assert_refused(_journal_of(older, folder), "its journal is (damaged, or an older copy|from another time)")
 
 
 def test_a_journal_of_another_store_is_refused(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_journal_of_a_copy_that_went_on_by_itself_is_refused(tmp_path: Path) -
     _rounds(folder, 1, "one")
     _rounds(copy, 1, "two")
 
-    _assert_refused(_journal_of(copy, folder), "its journal is of a copy of this store that went on by itself")
+    _assert_refused(_journal_of(copy, folder), "its journal belongs to a copy of this store that was")
 
 
 def test_older_journal_of_current_round_is_one_of_three_undetected_copies(tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ def status(books: Books, named: str | None = None) -> list[TargetStatus]:
 
 
 def _status(books: Books, real: str, chain: list[Published]) -> TargetStatus:
-    standing, read_state = _standing(real, chain[-1])
+    standing, sha256 = _standing(real, chain[-1])
     alone = TargetStatus(
         target=real, standing=standing, publication=None, position=None, at=None, reader=None, policy=None,
-        through=None, sha256=read_state, restores=None, kept=None, count=len(chain),
+        through=None, sha256=sha256, restores=None, kept=None, count=len(chain),
     )  # fmt: skip
     found = in_force(chain)
     if not found:
@@ -77,11 +77,11 @@ def _status(books: Books, real: str, chain: list[Published]) -> TargetStatus:
 
 def _standing(real: str, last: Published) -> tuple[Standing, str | None]:
     try:
-        read_state = target.read_state(real).sha256
+        sha256 = target.read_state(real).sha256
     except (OSError, TargetError):
         return "not readable", None
-    if read_state == last.new:
-        return ("in place" if last.rolled_back is None else "rolled back"), read_state
-    if read_state is None:
-        return "missing", read_state
-    return ("not in place" if read_state == last.previous else "changed since"), read_state
+    if sha256 == last.new:
+        return ("in place" if last.rolled_back is None else "rolled back"), sha256
+    if sha256 is None:
+        return "missing", sha256
+    return ("not in place" if sha256 == last.previous else "changed since"), sha256

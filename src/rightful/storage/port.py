@@ -79,7 +79,7 @@ class View(Protocol):
 
 
 Decision = Callable[[View], Sequence[DCBEvent]]
-"""Reads the view and returns the events to write, in order. Pure: it may be called again."""
+"""Reads the view and returns the events to write, in order. May be called again: each call starts from nothing."""
 
 
 class LedgerRecorder(DCBRecorder):

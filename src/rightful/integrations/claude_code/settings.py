@@ -80,7 +80,7 @@ class Settings:
         is kept.
 
         Raises:
-            UsageError: It has changed meanwhile into no settings file.
+            UsageError: Another program wrote it meanwhile, and it is no longer a valid settings file.
             StorageError: Another process keeps writing it, or it belongs to another user.
             OSError: It cannot be written. It is as it was.
         """
@@ -104,7 +104,7 @@ class Settings:
         """Remove our entries and nothing else, and return them.
 
         Raises:
-            UsageError: It has changed meanwhile into no settings file.
+            UsageError: Another program wrote it meanwhile, and it is no longer a valid settings file.
             StorageError: Another process keeps writing it, or it belongs to another user.
             OSError: It cannot be written. It is as it was.
         """

@@ -31,14 +31,14 @@ def speaker(items: list[Any]) -> str | None:
     return str.__str__(name) if isinstance(name, str) else None
 
 
-def valid_word(usage_counts: object) -> str | None:
+def valid_word(value: object) -> str | None:
     """Return a value of the SDK, such as a response id, as a plain string; None if an event cannot contain it.
 
     A custom model may return any value, or an empty string. That must not end the run.
     """
-    if not isinstance(usage_counts, str) or not 0 < len(usage_counts) <= limits.WORD_CHARS or not is_utf8(usage_counts):
+    if not isinstance(value, str) or not 0 < len(value) <= limits.WORD_CHARS or not is_utf8(value):
         return None
-    return str.__str__(usage_counts)
+    return str.__str__(value)
 
 
 def usage_since(run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, Any] | None:

@@ -225,12 +225,12 @@ class Case:
 
     def component(self, number: int) -> list[int]:
         """Return all names that links in force join with one, ambiguous or not; by first mention."""
-        found, remedy_of_waiting_run = {number}, [number]
-        while remedy_of_waiting_run:
-            for other in self._linked_names.get(remedy_of_waiting_run.pop(), ()):
+        found, waiting = {number}, [number]
+        while waiting:
+            for other in self._linked_names.get(waiting.pop(), ()):
                 if other not in found:
                     found.add(other)
-                    remedy_of_waiting_run.append(other)
+                    waiting.append(other)
         return sorted(found)
 
     def latest_us(self) -> int:
@@ -247,22 +247,22 @@ def case_of(facts: Facts, policy: Policy, through: int, names: Iterable[int]) ->
 def envelopes_at(log: Log, positions: Iterable[int]) -> dict[int, Envelope]:
     """Return the envelopes at some positions; in one read if they are close together."""
     found: dict[int, Envelope] = {}
-    target_name = sorted(set(positions))
-    for first, last in _stretches(target_name):
-        among = set(target_name[first:last])
-        for page in log.pages(target_name[first] - 1, target_name[last - 1]):
+    wanted = sorted(set(positions))
+    for first, last in _stretches(wanted):
+        among = set(wanted[first:last])
+        for page in log.pages(wanted[first] - 1, wanted[last - 1]):
             found |= {at: envelope for at, envelope in enumerate(page.envelopes, page.after + 1) if at in among}
     return found
 
 
-def _stretches(target_name: list[int]) -> Iterator[tuple[int, int]]:
+def _stretches(wanted: list[int]) -> Iterator[tuple[int, int]]:
     """Yield ranges of `wanted` that are read together."""
     start = 0
-    for place in range(1, len(target_name) + 1):
+    for place in range(1, len(wanted) + 1):
         if (
-            place == len(target_name)
-            or target_name[place] - target_name[place - 1] > _DENSE
-            or (target_name[place] - target_name[start] >= limits.PAGE_ROWS)
+            place == len(wanted)
+            or wanted[place] - wanted[place - 1] > _DENSE
+            or (wanted[place] - wanted[start] >= limits.PAGE_ROWS)
         ):
             yield start, place
             start = place

@@ -207,7 +207,7 @@ class Chain:
             if anchor.position > tabled.size:
                 return f"its journal begins at position {anchor.position + 1}, and its tables end at {tabled.size}"
             if anchor.position == tabled.size and anchor.root != tabled.root:
-                return "its journal is of a copy of this store that went on by itself"
+                return "its journal belongs to a copy of this store that was written separately"
             is_begun = anchor.check == expected.check  # else its rows, if it had any, were undone
             self._restart(tabled, begins_with, seal, anchor.check, is_begun=is_begun)
             self._read_mark()

@@ -353,7 +353,7 @@ class Bond:
         newest = max(anchors[number - 1][1] for number in rounds)
         if newest in {tabled.round, tabled.round + 1}:
             return f"its journal is damaged, or an older copy: its tables took round {tabled.round}"
-        return f"its journal is of another day: it is in round {newest}, and its tables took round {tabled.round}"
+        return f"its journal is from another time: it is in round {newest}, and its tables took round {tabled.round}"
 
 
 def anchor_at(number: int) -> int:

@@ -74,7 +74,7 @@ class Moment:
 
     def refuse(self, position: int, word: str) -> NoReturn:
         """Raise: the index lists a row under a word that the row does not have."""
-        what = f"the index has it under {word!r}, which it does not name"
+        what = f"the index lists it under {word!r}, but the row does not have that tag or type"
         raise DamagedRowError(str(self.tables.env.root), position, what)
 
     def behind(self, position: int, limit: int) -> list[Kept]:

@@ -181,7 +181,8 @@ class Tables:
                     return
             except msgspec.DecodeError:
                 return  # the row is damaged; reading it reports that
-        what = f"the index has it under {word.decode(errors='backslashreplace')!r}, which it does not name"
+        listed = word.decode(errors="backslashreplace")
+        what = f"the index lists it under {listed!r}, but the row does not have that tag or type"
         raise DamagedRowError(str(self.env.root), unpack_position(key), what)
 
     def present(self, position: int, value: bytes | None) -> bytes:

@@ -227,8 +227,8 @@ class Compaction:
         if not proof.covered:
             await self._record_owed(run, asked, "a call has no output yet, or an approval no answer")
             return None
-        usage_counts = exchange.response_id in (None, asked.response_id)
-        if mode == "previous_response_id" and not (proof.entire and usage_counts):
+        is_same_response = exchange.response_id in (None, asked.response_id)
+        if mode == "previous_response_id" and not (proof.entire and is_same_response):
             if asked.mode == mode:
                 self._warn_once(
                     "the response used items outside the history, so a compaction of it would cover too much"
@@ -283,10 +283,10 @@ class Compaction:
 
     def _counted(self, answer: Any, run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, int] | None:  # noqa: ANN401 - the provider's own class
         """Add a compaction's usage to its run, even if it fails later. Return the usage in its stored form."""
-        usage_counts = getattr(answer, "usage", None)
-        if usage_counts is None:
+        usage = getattr(answer, "usage", None)
+        if usage is None:
             return None
-        used = sdk_private.usage_of(usage_counts)
+        used = sdk_private.usage_of(usage)
         if wrapper is not None:
             wrapper.usage.add(used)
             run_facts.usage_since(run, wrapper)
