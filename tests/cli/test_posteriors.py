@@ -222,6 +222,33 @@ def test_alpha_and_beta_stand_in_the_table(run: Run, ledger: Path) -> None:
     assert row[-4:] == ["1.8", "1.2", "1", "1"]
 
 
+BALANCE: dict[str, Any] = {
+    "arms": {name: {"alpha": 9.0, "beta": 5.0, "n": 12} for name in ("lessons/a.md", "lessons/x.md")},
+    "through": "1970-01-01T00:01:30Z",
+}
+
+
+def test_credits_of_an_opening_balance_are_counted_apart(run: Run, ledger: Path) -> None:
+    with rightful.open(ledger) as held:
+        held.append(
+            [
+                opened(90, **BALANCE), exposed("t:1", "lessons/a.md", at=50, context=["code"]),
+                graded("t:1", 0.5, at=60), exposed("t:2", "lessons/a.md", context=["code"]),
+                graded("t:2", 1.0),
+            ]
+        )  # fmt: skip
+
+    done, document = run("posteriors", "--contexts"), run("posteriors", "--json").document
+    rows = [line.split() for line in done.out.splitlines() if "lessons/" in line]
+
+    assert done.out.startswith("1 of 2 grades is credited to 1 arm (1 in-balance).")
+    assert " 1 arm has only the numbers of an opening balance. " in done.out
+    assert [(row[0], row[-3:-1]) for row in rows] == [
+        ("lessons/a.md", ["1", "12"]), ("lessons/x.md", ["0", "12"]), ("lessons/a.md", ["1", "0"]),
+    ]  # fmt: skip
+    assert [arm["n"] for arm in document["arms"].values()] == [13, 12]
+
+
 def test_in_80_columns_the_picture_goes_first_and_names_keep_20_characters(
     run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,15 +15,21 @@ from rightful.policies import TimeDecay
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from rightful.cli.support.options import Named
+    from rightful.ledger import Ledger
+    from rightful.projections.arithmetic.sums import Key
     from rightful.projections.credit.posteriors import Posterior, Posteriors
+
+    Credits = Mapping[Key, int] | None  # of grades, by arm and context; None if no opening balance adds to `n`
 
 _BAR_CHARS = 24
 _PICTURE = "0 … 1"
+_BALANCE = "balance"
 _COLUMNS = {
     "mean": "reward", "95%": "reward", _PICTURE: "",
-    "alpha": "weight", "beta": "weight", "credits": "n", "mass": "weight",
+    "alpha": "weight", "beta": "weight", "credits": "n", _BALANCE: "n", "mass": "weight",
 }  # fmt: skip
 
 _MISSING = {
@@ -63,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
         facts = ledger.projected().facts
         grades = int((facts.grades["pos"] <= found.through).sum())
         exposures = int((facts.shown["pos"] <= found.through).sum())
+        credits_ = _credits(ledger, found)
     if args.contexts and not found.contexts:
         terminal.note_stderr("--contexts has no effect: no credited exposure has a context.")
     elif args.contexts and args.json:
@@ -72,8 +79,22 @@ def run(args: argparse.Namespace) -> int:
             terminal.note_stderr(by_then)
         terminal.print_json(_document(found))
     else:
-        _show(found, f"{by_then or _words(found, grades, exposures)}{_rule(found, policy)}", contexts=args.contexts)
+        words = by_then or f"{_counts(found, grades, credits_)}{_MISSING[bool(exposures), bool(grades)]}"
+        _show(found, f"{words}{_rule(found, policy)}", credits_, contexts=args.contexts)
     return terminal.DONE
+
+
+def _credits(ledger: Ledger, found: Posteriors) -> Credits:
+    """Count the credits of grades, where the `n` of a belief contains those of an opening balance too."""
+    from rightful.projections.arithmetic.sums import sums_of
+    from rightful.projections.credit.inputs import balances
+
+    projected = ledger.projected()
+    if not balances(projected.facts, found.policy, found.through):
+        return None
+    settlement = projected.settle(found.policy, found.through)
+    sums = sums_of(projected.facts, settlement, found.policy, found.decay_at_us)
+    return {key: count for key, (count, _, _) in sums.of.items()}
 
 
 def _document(found: Posteriors) -> dict[str, Any]:
@@ -93,23 +114,27 @@ def _decay_at(found: Posteriors) -> str | None:
     return times.text_of(found.decay_at_us) if found.decay_at_us else None
 
 
-def _show(found: Posteriors, words: str, *, contexts: bool) -> None:
+def _show(found: Posteriors, words: str, credits_: Credits, *, contexts: bool) -> None:
     from rightful.cli.output import tables
 
     terminal.wrap_stdout(words)
     picture = tables.draws()
-    columns = dict(_COLUMNS) if picture else {name: unit for name, unit in _COLUMNS.items() if name != _PICTURE}
+    without = {*([] if picture else [_PICTURE]), *([_BALANCE] if credits_ is None else [])}
+    columns = {name: unit for name, unit in _COLUMNS.items() if name not in without}
     drop = [name for name in (_PICTURE, "mass", "95%") if name in columns]
     ranked = sorted(found.arms.items(), key=lambda pair: (-pair[1].mean, pair[0]))
     if ranked:
-        rows = [[arm, *_cells(posterior, picture=picture)] for arm, posterior in ranked]
+        rows = [[arm, *_cells(posterior, credits_, (arm, None), picture=picture)] for arm, posterior in ranked]
         tables.show_table({"arm": "", **columns}, rows, drop=drop)
     if contexts and found.contexts:
         dot = " · " if picture else " / "
         rows = [
-            [posterior.arm, dot.join(part or "-" for part in posterior.context), *_cells(posterior, picture=picture)]
-            for posterior in found.contexts
-        ]
+            [
+                belief.arm, dot.join(part or "-" for part in belief.context),
+                *_cells(belief, credits_, (belief.arm, belief.context), picture=picture),
+            ]
+            for belief in found.contexts
+        ]  # fmt: skip
         tables.show_table({"arm": "", "context": "", **columns}, rows, title="By context", drop=drop)
 
 
@@ -118,11 +143,7 @@ def _rule(found: Posteriors, policy: Named) -> str:
     return f" Policy {policy.title}, through position {found.through:,}{decayed}."
 
 
-def _words(found: Posteriors, grades: int, exposures: int) -> str:
-    return f"{_counts(found, grades)}{_MISSING[bool(exposures), bool(grades)]}"
-
-
-def _counts(found: Posteriors, grades: int) -> str:
+def _counts(found: Posteriors, grades: int, credits_: Credits) -> str:
     bins = {
         name.removesuffix("_grades").replace("_", "-"): count
         for name, count in found.counters.items()
@@ -131,19 +152,25 @@ def _counts(found: Posteriors, grades: int) -> str:
     pending = found.counters.get("pending_sessions", 0)
     wait = "waits" if pending == 1 else "wait"
     waiting = f" {terminal.plural(pending, 'exposed session')} {wait} for a grade." if pending else ""
+    arms = len(found.arms) if credits_ is None else sum((arm, None) in credits_ for arm in found.arms)
+    if opened := len(found.arms) - arms:
+        have = "has" if opened == 1 else "have"
+        waiting = f" {terminal.plural(opened, 'arm')} {have} only the numbers of an opening balance.{waiting}"
     if not bins:
         none = f"None of {grades:,} grades counts under this policy" if grades else "No grades yet"
         return f"{none}; every arm without an opening balance has its prior.{waiting}"
     others = ", ".join(f"{count:,} {name}" for name, count in bins.items() if name != "credited")
     count, total = bins.get("credited", 0), sum(bins.values())
     of = f"{count:,} of {terminal.plural(total, 'grade')} {'is' if 1 in {count, total} else 'are'} credited"
-    credited = f"{of} to {terminal.plural(len(found.arms), 'arm')}" if count else of
+    credited = f"{of} to {terminal.plural(arms, 'arm')}" if count else of
     held = f" {options.IN_BALANCE}" if bins.get("in-balance") else ""
     return f"{credited} ({others}).{held}{waiting}" if others else f"{credited}.{waiting}"
 
 
-def _cells(posterior: Posterior, *, picture: bool) -> list[str]:
+def _cells(posterior: Posterior, credits_: Credits, key: Key, *, picture: bool) -> list[str]:
     from rightful.reports.beta_math.beta import interval
+
+    count = posterior.n if credits_ is None else min(credits_.get(key, 0), posterior.n)  # a prune can drop some
 
     low, high = interval(posterior.alpha, posterior.beta)
     return [
@@ -152,7 +179,8 @@ def _cells(posterior: Posterior, *, picture: bool) -> list[str]:
         *([_bar(low, posterior.mean, high)] if picture else []),
         options.number(posterior.alpha),
         options.number(posterior.beta),
-        f"{posterior.n:,}",
+        f"{count:,}",
+        *([] if credits_ is None else [f"{posterior.n - count:,}"]),
         options.number(posterior.mass),
     ]
 

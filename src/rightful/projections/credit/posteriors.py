@@ -24,7 +24,7 @@ class Posterior(msgspec.Struct, frozen=True):
     Attributes:
         alpha: Prior and weighted rewards.
         beta: Prior and weighted shortfalls from 1.
-        n: Credits, undecayed.
+        n: Credits, undecayed, and those that the opening balances count.
         mass: Sum of the credits' weights after decay.
     """
 
