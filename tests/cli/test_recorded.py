@@ -63,7 +63,8 @@ def test_change_of_rule_is_shown_with_its_interval_and_exits_with_0(run: Run, le
     assert done.code == 0
     assert done.out.splitlines()[0] == (
         "No rule fits alone, but one change of rule explains all 2 arms within 1e-9: `historical-newest` until a time "
-        "from 2026-08-01T10:15:05Z and before 2026-08-01T10:15:09Z, `bound` after it. 1 more change explains them too."
+        "from 2026-08-01T10:15:05Z and before 2026-08-01T10:15:09Z, `bound` after it. "
+        "1 more change explains the file as well: `historical-newest` then `gptme`."
     )
     assert "Changes of rule that explain the file" in done.out
     assert "The log lacks" not in done.out

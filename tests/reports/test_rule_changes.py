@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +17,7 @@ from rightful import limits
 from rightful.cli.support.audit_recorded import verdict
 from rightful.policies import PRESETS
 from rightful.reports.audits.recorded_rule import Verdict, as_dict, compared
+from rightful.times import text_of
 
 NEWEST, ADDITIVE, BOUND = ("newest", "additive"), ("bound", "additive"), ("bound", "last_wins")
 Rule = tuple[str, str]
@@ -188,7 +190,8 @@ def test_words_and_json_name_the_rules_and_the_time() -> None:
 
     assert verdict(found) == (
         "No rule fits alone, but one change of rule explains all 2 arms within 1e-9: `historical-newest` until a time "
-        "from 1970-01-01T00:00:30Z and before 1970-01-01T00:00:50Z, `bound` after it. 1 more change explains them too."
+        "from 1970-01-01T00:00:30Z and before 1970-01-01T00:00:50Z, `bound` after it. "
+        "1 more change explains the file as well: `historical-newest` then `gptme`."
     )
     document = as_dict(found)
     assert (document["fits"], len(document["changes"])) == ([], 2)
@@ -217,3 +220,47 @@ def test_run_with_too_many_grades_is_not_tried_before_a_change() -> None:
     assert {(one.first, one.second) for one in found.changes} == {("historical-newest", "gptme")}
     assert ask(other_way, *TWO[:3], *many[:-1]).changes != ()
     assert ask(other_way, *TWO[:3], *many).changes == ()
+
+
+def timed(data: bytes, **last: int | None) -> bytes:
+    """Return a state file whose arms have these times of their last update; seconds."""
+    document = json.loads(data)
+    for arm, at in last.items():
+        document["arms"][arm] |= {} if at is None else {"last_updated": text_of(at * S)}
+    return json.dumps(document).encode()
+
+
+TURNED = [
+    exposed("t:a", "x", at=1_000), exposed("t:c", "x", at=2_000), exposed("t:b", "y", at=3_000),
+    graded("t:a", 0.75, at=10_000), graded("t:c", 0.75, at=20_000),
+]  # fmt: skip
+EITHER = {("historical-newest", "bound"), ("historical-newest", "gptme"), ("bound", "historical-newest"),
+          ("gptme", "historical-newest")}  # fmt: skip
+FIRST_NEWEST = {pair for pair in EITHER if pair[0] == "historical-newest"}
+
+
+@pytest.mark.parametrize(
+    ("last", "pairs"),
+    [
+        ({"x": 20_001, "y": 10_001}, FIRST_NEWEST),
+        ({"x": 10_001, "y": 20_001}, EITHER - FIRST_NEWEST),
+        ({"x": 20_001}, FIRST_NEWEST),
+        ({"y": 10_001}, FIRST_NEWEST),
+        ({}, EITHER),
+        ({"x": 20_001, "y": 20_001}, EITHER),  # an updater that paid both grades at once
+        ({"x": 10_030, "y": 20_030}, EITHER - FIRST_NEWEST),
+        ({"x": 5, "y": 5}, EITHER),  # times that agree with no rule
+    ],
+)
+def test_the_arms_own_times_rule_out_the_reverse_change(last: dict[str, int], pairs: set[tuple[str, str]]) -> None:
+    """Each arm got one of two equal grades, so the numbers alone fit both directions."""
+    data = timed(state({"x": (1.75, 1.25, 1), "y": (1.75, 1.25, 1)}, last=20_001), **last)
+
+    found = ask(data, *TURNED)
+
+    assert {(change.first, change.second) for change in found.changes} == pairs
+    if len(pairs) > 2:
+        assert verdict(found).endswith(
+            " 3 more changes explain the file as well: `historical-newest` then `bound`, "
+            "`historical-newest` then `gptme`, `gptme` then `historical-newest`."
+        )

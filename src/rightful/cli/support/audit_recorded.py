@@ -12,6 +12,7 @@ from rightful.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from rightful.cli.support.options import Named
     from rightful.reports.audits.recorded_rule import Candidate, Lack, Verdict
@@ -193,7 +194,7 @@ def verdict(found: Verdict) -> str:
     if found.changes:
         return (
             f"No rule fits alone, but one change of rule explains all {total:,} {what} within 1e-9: "
-            f"{_change(found.changes[0])}{_more_changes(len(found.changes) - 1)}"
+            f"{_change(found.changes[0])}{_more_changes(found.changes[1:])}"
         )
     if not best.fits:
         return (
@@ -212,10 +213,13 @@ def _change(change: RuleChange) -> str:
     return f"`{change.first}` until a time from {after} and before {before}, `{change.second}` after it."
 
 
-def _more_changes(count: int) -> str:
-    if not count:
+def _more_changes(changes: Sequence[RuleChange]) -> str:
+    if not changes:
         return ""
-    return " 1 more change explains them too." if count == 1 else f" {count:,} more changes explain them too."
+    explain = "more change explains" if len(changes) == 1 else "more changes explain"
+    pairs = [f"`{change.first}` then `{change.second}`" for change in changes[:_TIES_SHOWN]]
+    more = [f"{len(changes) - _TIES_SHOWN:,} more"] if len(changes) > _TIES_SHOWN else []
+    return f" {len(changes):,} {explain} the file as well: {', '.join([*pairs, *more])}."
 
 
 def _nearest(found: Verdict) -> str:

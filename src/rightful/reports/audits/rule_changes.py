@@ -25,7 +25,7 @@ from rightful.projections.credit.settle import settle
 from rightful.projections.facts.columns import Floats, Ints, Mask
 from rightful.projections.facts.facts import Facts
 from rightful.reports.audits.state_beliefs import State
-from rightful.reports.audits.updater_cutoffs import CLOSE, cutoffs, until, with_grades
+from rightful.reports.audits.updater_cutoffs import CLOSE, LATER_US, cutoffs, until, with_grades
 
 
 class RuleChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +107,8 @@ def rule_changes(
 ) -> list[RuleChange]:
     """Return every change from one rule to another that explains a state file which no rule explains alone.
 
+    Where the arms' own times agree with some of the changes, the others are left out.
+
     Args:
         facts: The columns, folded through `through` at least.
         state: The file.
@@ -123,7 +125,8 @@ def rule_changes(
     for cutoff in cutoffs(facts, state, through):
         search = _Search(until(facts, cutoff), state, through, decay_at_us, cutoff)
         if found := list(search.pairs(chosen)):
-            return found
+            least = min(doubt for _, doubt in found)
+            return [change for change, doubt in found if doubt == least]
     return []
 
 
@@ -138,8 +141,8 @@ class _Search:
         self._at_us = np.sort(self._facts.grades["at"])
         self._times = np.unique(self._at_us)
 
-    def pairs(self, rules: list[tuple[str, Policy]]) -> Iterator[RuleChange]:
-        """Yield the changes that explain the file."""
+    def pairs(self, rules: list[tuple[str, Policy]]) -> Iterator[tuple[RuleChange, int]]:
+        """Yield the changes that explain the file's numbers, each with its doubt (`_doubt`)."""
         replays = [self._replayed(label, policy) for label, policy in rules]
         for first, second in permutations(replays, 2):
             if first.decay != second.decay or first.live is None:
@@ -147,8 +150,32 @@ class _Search:
             laters = [second.final]
             if second.live is not None and second.policy.revision == "last_wins":
                 laters.append(second.live)
-            spans = {span for later in laters for span in self._explaining(first.live, later, second)}
-            yield from (self._change(first, second, *span) for span in sorted(spans))
+            spans: dict[tuple[int, int], int] = {}
+            for later in laters:
+                for low, high in self._explaining(first.live, later, second):
+                    doubt = self._doubt(first.live, later, int(self._times[low - 1]))
+                    spans[low, high] = min(doubt, spans.get((low, high), doubt))
+            yield from ((self._change(first, second, *span), spans[span]) for span in sorted(spans))
+
+    def _doubt(self, first: _Steps, second: _Steps, after: int) -> int:
+        """Compare the times of the last credits with those of the arms in the file.
+
+        Returns:
+            2: an arm was credited after its last update, which cannot be. 1: one was updated long after its last
+            credit, and another grade came between, as where an updater pays many grades at once. 0: neither.
+        """
+        credited = np.full(len(self._numbers), np.iinfo(np.int64).min)
+        for steps, paid in ((first, first.at_us <= after), (second, second.at_us > after)):
+            mask = paid & (steps.n > 0)
+            np.maximum.at(credited, steps.key[mask], steps.at_us[mask])
+        timed = [(self._numbers[key], belief.last_us) for key, belief in self._state.beliefs.items() if belief.last_us]
+        pairs = np.array(timed, np.int64).reshape(len(timed), 2)
+        pairs = pairs[credited[pairs[:, 0]] >= self._times[0]]
+        last, updated = credited[pairs[:, 0]], pairs[:, 1]
+        between = np.searchsorted(self._times, updated, "right") > np.searchsorted(self._times, last, "right")
+        if (last > updated + LATER_US).any():
+            return 2
+        return int((between & (updated > last + LATER_US)).any())
 
     def _change(self, first: _Replay, second: _Replay, low: int, high: int) -> RuleChange:
         after, before = int(self._times[low - 1]), int(self._times[high])

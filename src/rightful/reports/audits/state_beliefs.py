@@ -7,6 +7,7 @@ list. The fields of an arm besides alpha and beta differ, and are optional.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from rightful import content
@@ -14,16 +15,17 @@ from rightful.errors import InvalidEventError, UsageError
 from rightful.importers.bandits.bandit_documents import Opened
 from rightful.importers.bandits.bandit_state import through
 from rightful.importers.bandits.tool_formats import PM
+from rightful.importers.shared.foreign_fields import moment_us
 from rightful.projections.arithmetic.sums import Key
 
 
 class FileBelief(NamedTuple):
-    """What a file says of one arm; selections and successes where it counts them."""
+    """What a file says of one arm; selections where it counts them, and the time of its last update where valid."""
 
     alpha: float
     beta: float
     n: int | None
-    rewards: int | None
+    last_us: int | None
 
 
 class State(NamedTuple):
@@ -72,7 +74,10 @@ def state_of(data: bytes) -> State:
 
 
 def _file_belief(arm: Mapping[str, Any], *, counted: bool) -> FileBelief:
-    return FileBelief(arm["alpha"], arm["beta"], arm["n"] if counted else None, arm.get("rewards"))
+    last_us = None
+    with suppress(InvalidEventError):
+        last_us = moment_us(arm.get("last_updated", ""), "$.last_updated")[0]
+    return FileBelief(arm["alpha"], arm["beta"], arm["n"] if counted else None, last_us)
 
 
 def _notes(judged: int, unread: list[InvalidEventError], last_us: int | None) -> Iterator[str]:
