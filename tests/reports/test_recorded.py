@@ -296,8 +296,9 @@ def test_json_has_stable_keys() -> None:
 
 
 def test_all_four_shapes_are_read() -> None:
+    when = {"total_rewards": 1, "last_updated": "1970-01-01T00:00:40"}
     gptme = {
-        "arms": {"x": {"arm_id": "x", "alpha": 2.5, "beta": 1, "total_selections": 2, "total_rewards": 1}},
+        "arms": {"x": {"arm_id": "x", "alpha": 2.5, "beta": 1, "total_selections": 2, **when}},
         "contextual_arms": {"x": {'["code", null]': {"arm_id": "x", "alpha": 1.5, "beta": 1.5, "total_selections": 1}}},
     }
     hook = {"arms": {"/abs/x.md": {"alpha": 2.2, "beta": 3.1, "confounded": True}}}
@@ -305,7 +306,7 @@ def test_all_four_shapes_are_read() -> None:
     pm = {"arms": {"pm-model:ci-fix:opus": {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}}
 
     assert state_of(json.dumps(gptme).encode()).beliefs == {
-        ("x", None): (2.5, 1.0, 2, 1),
+        ("x", None): (2.5, 1.0, 2, 40 * S),
         ("x", ("code", None)): (1.5, 1.5, 1, None),
     }
     assert state_of(json.dumps(hook).encode()).beliefs == {("/abs/x.md", None): (2.2, 3.1, None, None)}
