@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agents import SQLiteSession
 from tests.importers.conftest import Importer
-from tests.importers.sdk_databases import everything, items, name, put, said, shown, user
+from tests.importers.sdk_databases import advanced, everything, items, name, put, said, shown, user
+from tests.log.memory import MemoryRecorder
 
+from rightful.importers.engine.loop import import_paths
+from rightful.importers.openai_agents.sdk_databases import OpenAIAgents
 from rightful.ledger import Ledger
+from rightful.log.log import Log
 
 
 @pytest.fixture
@@ -21,7 +26,26 @@ def path(tmp_path: Path) -> Path:
 
 
 def notes(report: Any) -> list[str]:
-    return [one.what for one in report.problems]
+    return [problem.what for problem in report.problems]
+
+
+def refusal(source: Path, session: str = "openai-agents:s") -> str:
+    return (
+        f"{session} was imported from {source}, and this database has a different conversation under that id; "
+        "nothing was imported from it. Import this database with --session-prefix, such as --session-prefix app2/"
+    )
+
+
+def change(path: Path, how: str) -> None:
+    """Clear a session with the SDK, or pop each of its items, and add others if it is refilled."""
+    session = SQLiteSession("s", path)
+    if how.startswith("cleared"):
+        asyncio.run(session.clear_session())
+    while how.startswith("popped") and asyncio.run(session.pop_item()) is not None:
+        pass
+    session.close()
+    if how.endswith("refilled"):
+        put(path, user(f"again in {path.name}"), said(f"again in {path.name}"))
 
 
 def test_an_older_copy_elsewhere_takes_nothing_back_and_a_moved_database_goes_on(
@@ -109,10 +133,200 @@ def test_another_conversation_under_the_same_id_elsewhere_is_a_problem(
     imported("openai-agents", path, tmp_path / "third.db")
     [report] = imported("openai-agents", tmp_path / "other.db")
 
-    assert notes(report) == [
-        (
-            f"openai-agents:s was imported from {path}, and this database has a different conversation under that id; "
-            "nothing was imported from it. Import this database with --session-prefix, such as --session-prefix app2/"
-        )
-    ]
+    assert notes(report) == [refusal(path)]
     assert (report.exit_code, shown(ledger)) == (2, [user("a")])
+
+
+CHANGES = ["unchanged", "cleared", "popped", "cleared and refilled", "popped and refilled"]
+
+
+@pytest.mark.parametrize("unseen", [False, True])
+@pytest.mark.parametrize("second", ["unchanged", "cleared and refilled", "popped and refilled"])
+@pytest.mark.parametrize("first", CHANGES)
+def test_second_database_with_one_session_id_is_refused_in_every_order(
+    imported: Importer, ledger: Ledger, path: Path, tmp_path: Path, first: str, second: str, *, unseen: bool
+) -> None:
+    other = tmp_path / "other.db"
+    put(path, user("a"), said("b"))
+    put(other, user("x"), said("y"), user("z"))
+    imported("openai-agents", path)
+    change(path, first)
+    if not unseen:
+        imported("openai-agents", path)
+    change(other, second)
+    before = everything(ledger)
+
+    [refused] = imported("openai-agents", other)
+
+    assert (refused.exit_code, notes(refused)) == (2, [refusal(path)])
+    assert everything(ledger) == before
+    put(path, user("later"))
+    put(other, user("later elsewhere"))
+    reports = imported("openai-agents", other, path)
+    assert [report.exit_code for report in reports] == [2, 0]
+    assert shown(ledger) == items(path)
+
+
+@pytest.mark.parametrize("first", CHANGES)
+def test_empty_session_of_a_second_database_does_not_admit_its_later_items(
+    imported: Importer, ledger: Ledger, path: Path, tmp_path: Path, first: str
+) -> None:
+    other = tmp_path / "other.db"
+    put(path, user("a"))
+    put(other, user("x"))
+    change(other, "popped")
+    imported("openai-agents", path)
+    change(path, first)
+    imported("openai-agents", path)
+    imported("openai-agents", other)
+    put(other, user("y"))
+
+    [refused] = imported("openai-agents", other)
+
+    assert (refused.exit_code, notes(refused)) == (2, [refusal(path)])
+    assert shown(ledger) == items(path)
+
+
+def test_of_two_empty_sessions_only_the_first_one_filled_is_imported(
+    imported: Importer, ledger: Ledger, path: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.db"
+    for database in (path, other):
+        put(database, user("x"))
+        change(database, "popped")
+        assert imported("openai-agents", database)[0].exit_code == 0
+    put(other, user("y"))
+    [filled] = imported("openai-agents", other)
+    put(path, user("a"), user("b"))
+
+    [refused] = imported("openai-agents", path)
+
+    assert (filled.exit_code, refused.exit_code, notes(refused)) == (0, 2, [refusal(other)])
+    assert shown(ledger) == [user("y")]
+
+
+def test_new_database_at_the_path_of_a_moved_one_is_refused(
+    imported: Importer, ledger: Ledger, path: Path, tmp_path: Path
+) -> None:
+    put(path, user("a"), said("b"))
+    imported("openai-agents", path)
+    moved = path.rename(tmp_path / "moved.db")
+    put(moved, user("c"))
+    imported("openai-agents", moved)
+    put(path, user("another app"))
+
+    [refused] = imported("openai-agents", path)
+
+    assert (refused.exit_code, notes(refused)) == (2, [refusal(moved)])
+    assert shown(ledger) == items(moved)
+
+
+@pytest.mark.parametrize("continued", ["popped", "cleared", "compacted"])
+def test_second_database_is_refused_after_the_first_one_continued_in_the_ledger(
+    imported: Importer, ledger: Ledger, path: Path, tmp_path: Path, continued: str
+) -> None:
+    put(path, user("a"), said("b"))
+    put(tmp_path / "other.db", user("x"), said("y"), user("z"))
+    imported("openai-agents", path)
+    change(path, "cleared")
+    imported("openai-agents", path)
+    ledger.extend(name(), [user("in the ledger")])
+    match continued:
+        case "popped":
+            ledger.pop(name())
+        case "cleared":
+            ledger.clear(name())
+        case _:
+            ledger.compact(ledger.history(name()).token, [user("summary")])
+    before = shown(ledger)
+
+    [refused] = imported("openai-agents", tmp_path / "other.db")
+
+    assert (refused.exit_code, notes(refused)) == (2, [refusal(path)])
+    assert shown(ledger) == before
+
+
+def test_second_database_is_refused_after_the_rows_of_the_first_were_erased(path: Path, tmp_path: Path) -> None:
+    recorder = MemoryRecorder()
+    log = Log(recorder)
+    put(path, user("secret"))
+    put(tmp_path / "other.db", user("x"), said("y"))
+    list(import_paths(log, [OpenAIAgents()], [str(path)], stdin=sys.stdin.buffer))
+    recorder.erase(2)
+
+    [refused] = import_paths(log, [OpenAIAgents()], [str(tmp_path / "other.db")], stdin=sys.stdin.buffer)
+    shutil.copy(path, tmp_path / "copy.db")
+    put(tmp_path / "copy.db", user("b"))
+    [copy] = import_paths(log, [OpenAIAgents()], [str(tmp_path / "copy.db")], stdin=sys.stdin.buffer)
+
+    assert (refused.exit_code, notes(refused)) == (2, [refusal(path)])
+    assert (copy.exit_code, copy.kinds) == (0, {"session.started": 1, "history.appended": 1})
+
+
+def test_branches_of_a_refused_session_are_not_imported(
+    imported: Importer, ledger: Ledger, path: Path, tmp_path: Path
+) -> None:
+    put(path, user("a"), said("b"), user("c"))
+    imported("openai-agents", path)
+    change(path, "cleared")
+    imported("openai-agents", path)
+
+    async def branched() -> None:
+        session = advanced(tmp_path / "other.db")
+        await session.add_items([user("x"), said("y"), user("z")])  # type: ignore[list-item]
+        await session.create_branch_from_turn(2, "what-if")
+        session.close()
+
+    asyncio.run(branched())
+    [refused] = imported("openai-agents", tmp_path / "other.db")
+
+    assert (refused.exit_code, refused.appended, notes(refused)) == (2, 0, [refusal(path)])
+
+
+@pytest.mark.parametrize("first", ["cleared", "popped"])
+def test_moved_database_with_a_cleared_session_continues_by_its_other_sessions(
+    imported: Importer, ledger: Ledger, path: Path, tmp_path: Path, first: str
+) -> None:
+    put(path, user("a"), said("b"))
+    put(path, user("other"), session_id="t")
+    imported("openai-agents", path)
+    change(path, first)
+    imported("openai-agents", path)
+    moved = path.rename(tmp_path / "moved.db")
+    put(moved, user("c"))
+
+    [grown] = imported("openai-agents", moved)
+
+    assert (grown.exit_code, shown(ledger)) == (0, [user("c")])
+    change(moved, "cleared and refilled")
+    assert imported("openai-agents", moved)[0].exit_code == 0
+    assert shown(ledger) == items(moved)
+
+
+@pytest.mark.parametrize("first", ["cleared", "popped"])
+def test_database_made_from_a_copy_is_refused_for_its_own_conversation(
+    imported: Importer, ledger: Ledger, path: Path, tmp_path: Path, first: str
+) -> None:
+    put(path, user("same in both"), session_id="t")
+    shutil.copy(path, tmp_path / "other.db")
+    put(path, user("a"), said("b"))
+    put(tmp_path / "other.db", user("x"), said("y"))
+    imported("openai-agents", path)
+    change(path, first)
+    imported("openai-agents", path)
+
+    [refused] = imported("openai-agents", tmp_path / "other.db")
+
+    assert (refused.exit_code, notes(refused), shown(ledger)) == (2, [refusal(path)], [])
+
+
+def test_prefix_imports_the_refused_database_next_to_the_first(ledger: Ledger, path: Path, tmp_path: Path) -> None:
+    put(path, user("a"))
+    put(tmp_path / "other.db", user("x"))
+    list(import_paths(ledger.log, [OpenAIAgents()], [str(path)], stdin=sys.stdin.buffer))
+    change(path, "cleared")
+    list(import_paths(ledger.log, [OpenAIAgents()], [str(path)], stdin=sys.stdin.buffer))
+
+    [second] = import_paths(ledger.log, [OpenAIAgents("app2/")], [str(tmp_path / "other.db")], stdin=sys.stdin.buffer)
+
+    assert (second.exit_code, shown(ledger, name("app2/s")), shown(ledger)) == (0, [user("x")], [])

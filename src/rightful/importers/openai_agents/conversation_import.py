@@ -20,6 +20,7 @@ from rightful.importers.openai_agents.sdk_tables import (
     Message,
     Row,
     Store,
+    is_stored,
     message_of,
     messages_of,
     unbranched_of,
@@ -32,7 +33,7 @@ from rightful.importers.sources.text_files import Problem
 if TYPE_CHECKING:
     from rightful.importers.engine.file_import import FileImport
     from rightful.importers.engine.formats import Wire
-    from rightful.importers.openai_agents.sdk_databases import Conversation
+    from rightful.importers.openai_agents.conversations import Conversation
     from rightful.log.log import Log
 
 
@@ -65,36 +66,40 @@ class DatabaseImport:
         self._file_at = file_at
         self._prefix = prefix
         self._parents: dict[str, StoredSession | None] = {}
+        self._refused: set[str] = set()
+        self._related: dict[tuple[str, str], bool] = {}
 
     def import_conversation(self, conversation: Conversation) -> None:
         """Import one conversation; its problems do not affect the others."""
-        had = stored_session(self._log, conversation.name)
-        writer = EventWriter(self._run, conversation.name, had.head, conversation.store.messages, self._file_at)
+        if conversation.base in self._refused:
+            return
+        stored = stored_session(self._log, conversation.name)
+        writer = EventWriter(self._run, conversation.name, stored.head, conversation.store.messages, self._file_at)
         try:
-            rows = self._rows(conversation, had, writer)
+            rows, erased = self._rows(conversation, stored, writer)
         except sqlite3.DatabaseError as error:
             self._problem(f"{conversation.name}: SQLite cannot read it ({error}); nothing was imported from it")
             return
-        if self._is_from_elsewhere(conversation, had, rows):
+        if self._is_from_elsewhere(conversation, stored, rows, erased):
             return
         facts = {} if conversation.branch is None else {"branch": conversation.branch}
         facts |= {"of": conversation.parent} if conversation.parent else {}
         facts |= {"session_prefix": self._prefix} if self._prefix else {}
-        count = had.sources.count(self._source)
+        count = stored.sources.count(self._source)
         if count:
             self._run.report.duplicate += 1
         else:
             writer.started(conversation.created, self._source, facts, 0)
             writer.flush()
-        had = self._fork_from_parent(conversation, had, rows, writer)
-        change = self._change(conversation, had, rows)
-        if count and had.sources[-1] != self._source and any(change):
+        stored = self._fork_from_parent(conversation, stored, rows, writer)
+        change = self._change(conversation, stored, rows)
+        if count and stored.sources[-1] != self._source and any(change):
             writer.started(conversation.created, self._source, facts, count)
-        self._write(conversation, had, change, writer)
+        self._write(conversation, stored, change, writer)
         self._parents[conversation.name] = None
 
-    def _rows(self, conversation: Conversation, had: StoredSession, writer: EventWriter) -> list[Row]:
-        """Return the rows that can be imported, and report the others."""
+    def _rows(self, conversation: Conversation, stored: StoredSession, writer: EventWriter) -> tuple[list[Row], int]:
+        """Return the rows that can be imported, and how many were erased from the ledger; report the others."""
         rows: list[Row] = []
         sealed = erased = 0
         for message in messages_of(self._connection, conversation.store, conversation.session_id, conversation.branch):
@@ -102,9 +107,9 @@ class DatabaseImport:
                 self._problem(
                     f"a row of `{conversation.store.messages}` has an id that is not a number; it was not imported"
                 )
-            elif had.erased and writer.is_among(had.erased, message.row, had.times[message.row]):
+            elif stored.erased and writer.is_among(stored.erased, message.row, stored.times[message.row]):
                 erased += 1
-            elif message.row in had.times or (why := writer.invalid_reason(message)) is None:
+            elif message.row in stored.times or (why := writer.invalid_reason(message)) is None:
                 rows.append(message.row)
                 sealed += _is_sealed(message)
             else:
@@ -120,52 +125,80 @@ class DatabaseImport:
             rows_lost = f"{_many(len(lost), 'row')} of `{conversation.store.messages}`"
             what = f"{conversation.name}: {rows_lost} in no branch (first: {lost[0]})"
             self._problem(f"{what}; AdvancedSQLiteSession does not show them, and they were not imported", lost[0])
-        return rows
+        return rows, erased
 
-    def _is_from_elsewhere(self, conversation: Conversation, had: StoredSession, rows: Sequence[Row]) -> bool:
+    def _is_from_elsewhere(
+        self, conversation: Conversation, stored: StoredSession, rows: Sequence[Row], erased: int
+    ) -> bool:
         """Return whether the ledger has the session from another source, so that it must not be imported."""
-        if rows and had.is_continued and not had.is_ours:
+        if rows and stored.is_continued and not stored.is_ours:
             what = "has a history in the ledger that was not started by an import; its rows would follow newer items"
             what = f"{conversation.name} {what}, so nothing was imported from it"
             self._problem(f"{what}. Import a database before you continue its sessions in the ledger")
             return True
-        if (
-            not had.times or not had.sources or had.sources[-1] == self._source
-        ):  # the source of an erased start is unknown
+        is_new = not (stored.times or stored.erased)
+        if is_new or stored.sources[-1:] in ([], [self._source]):  # the source of an erased start is unknown
             return False
-        if not any(row in had.times for row in rows) and had.alive and self._source not in had.sources:
-            others = ", ".join(sorted(set(had.sources)))
-            what = f"was imported from {others}, and this database has a different conversation under that id"
-            fix = "Import this database with --session-prefix, such as --session-prefix app2/"
-            self._problem(f"{conversation.name} {what}; nothing was imported from it. {fix}")
+        if not erased and self._is_another(conversation, stored, rows):
+            if rows or stored.alive:
+                self._refuse(conversation, stored)
             return True
-        if self._is_newer(conversation, had, rows):
+        if self._is_newer(conversation, stored, rows):
             return False
         what = "is an older copy of what was imported"
-        self._note(f"{conversation.name} {what} from {had.sources[-1]}; nothing was undone")
+        self._note(f"{conversation.name} {what} from {stored.sources[-1]}; nothing was undone")
         self._run.report.duplicate += len(rows)
         return True
 
-    def _is_newer(self, conversation: Conversation, had: StoredSession, rows: Sequence[Row]) -> bool:
+    def _is_another(self, conversation: Conversation, stored: StoredSession, rows: Sequence[Row]) -> bool:
+        """Return whether this database is proven to be another one than the session was imported from, or may be.
+
+        A copied or moved database has a row of the session. If the session was cleared, the database has a row of
+        another session with the same source; the ids of new rows are then above all ids used before.
+        """
+        if any(row in stored.times for row in rows):
+            return False
+        newest = _newest(stored.times)
+        if conversation.store.last_row is not None and any(row.id <= newest for row in rows):
+            return True
+        return self._source not in stored.row_sources and not self._has_rows_of(stored.sources[-1], conversation.store)
+
+    def _has_rows_of(self, source: str, store: Store) -> bool:
+        """Return whether a table of this database has a row that was imported from another database."""
+        if (source, store.messages) not in self._related:
+            sessions = [event.session for event in self._starts() if (event.extra or {}).get("source") == source]
+            rows = (row for session in sessions for row in stored_session(self._log, session).times)
+            self._related[source, store.messages] = any(is_stored(self._connection, store, row) for row in rows)
+        return self._related[source, store.messages]
+
+    def _refuse(self, conversation: Conversation, stored: StoredSession) -> None:
+        """Report another conversation under the session's id. Its branches are skipped as well."""
+        self._refused.add(conversation.name)
+        others = ", ".join(sorted({*stored.sources} - {self._source}))
+        what = f"was imported from {others}, and this database has a different conversation under that id"
+        fix = "Import this database with --session-prefix, such as --session-prefix app2/"
+        self._problem(f"{conversation.name} {what}; nothing was imported from it. {fix}")
+
+    def _is_newer(self, conversation: Conversation, stored: StoredSession, rows: Sequence[Row]) -> bool:
         """Return whether a database is newer than the one that the view follows, or equal to it.
 
         It is newer if it has a row that was never imported, or if it lacks rows of the other and has none that was
         deleted before. If a table may reuse row ids, the latter cannot be distinguished from an older copy.
         """
-        shown = list(had.alive.values())
-        if rows == shown or not all(row in had.times for row in rows):
+        shown = list(stored.alive.values())
+        if rows == shown or not all(row in stored.times for row in rows):
             return True
-        return _last_row(conversation.store) >= _newest(had.times) and set(rows) <= set(shown)
+        return _last_row(conversation.store) >= _newest(stored.times) and set(rows) <= set(shown)
 
     def _fork_from_parent(
-        self, conversation: Conversation, had: StoredSession, rows: Sequence[Row], writer: EventWriter
+        self, conversation: Conversation, stored: StoredSession, rows: Sequence[Row], writer: EventWriter
     ) -> StoredSession:
         """Fork a new branch from the branch whose beginning it shares, if any; return its stored state."""
-        if conversation.parent is None or had.times or had.is_continued or not rows:
-            return had
+        if conversation.parent is None or stored.times or stored.is_continued or not rows:
+            return stored
         found = fork_of(self._earlier_branches(conversation.parent), rows)
         if found is None:
-            return had
+            return stored
         writer.forked(*found[:2])
         writer.flush()
         return stored_session(self._log, conversation.name)
@@ -177,12 +210,12 @@ class DatabaseImport:
                 known_now = self._parents[name] = found or stored_session(self._log, name)
                 yield name, known_now
 
-    def _change(self, conversation: Conversation, had: StoredSession, rows: Sequence[Row]) -> _Change:
+    def _change(self, conversation: Conversation, stored: StoredSession, rows: Sequence[Row]) -> _Change:
         wanted = set(rows)
-        kept = [(item, row) for item, row in had.alive.items() if row in wanted]
-        lost = len(had.alive) - len(kept)
-        if had.is_continued:
-            there = set(had.alive.values())
+        kept = [(item, row) for item, row in stored.alive.items() if row in wanted]
+        lost = len(stored.alive) - len(kept)
+        if stored.is_continued:
+            there = set(stored.alive.values())
             new = [row for row in rows if row not in there]
             if lost:
                 what = (
@@ -199,12 +232,12 @@ class DatabaseImport:
         stay = {item for item, _ in kept[:agree]}
         if lost:
             self._gone(conversation.name, lost)
-        return _Change([item for item in had.alive if item not in stay], list(rows[agree:]))
+        return _Change([item for item in stored.alive if item not in stay], list(rows[agree:]))
 
-    def _write(self, conversation: Conversation, had: StoredSession, change: _Change, writer: EventWriter) -> None:
-        self._run.report.duplicate += len(had.alive.keys() - had.inherited - set(change.gone))
+    def _write(self, conversation: Conversation, stored: StoredSession, change: _Change, writer: EventWriter) -> None:
+        self._run.report.duplicate += len(stored.alive.keys() - stored.inherited - set(change.gone))
         writer.popped(change.gone)
-        times = had.times.copy()
+        times = stored.times.copy()
         for row in change.new:
             writer.appended(message_of(self._connection, conversation.store, row.id), times[row])
             times[row] += 1
@@ -216,37 +249,39 @@ class DatabaseImport:
     def remove_missing(self, found: set[str], stores: Sequence[Store]) -> None:
         """Pop the imported items of sessions that are no longer in the database."""
         tables = {store.messages: store for store in stores}
-        for recorded in rows_of(self._log, "session.started"):
-            event = recorded.event
-            if not isinstance(event, SessionStarted) or event.producer != PRODUCER or event.session in found:
-                continue
-            said = event.extra or {}
-            is_its = said.get("source") == self._source and said.get("session_prefix", "") == self._prefix
-            if is_its and (store := tables.get(str(said.get("table")))) is not None:
+        for event in self._starts():
+            extra = event.extra or {}
+            is_its = extra.get("source") == self._source and extra.get("session_prefix", "") == self._prefix
+            if is_its and event.session not in found and (store := tables.get(str(extra.get("table")))) is not None:
                 found = found | {event.session}
-                facts = {name: value for name, value in said.items() if name in ("branch", "of", "session_prefix")}
+                facts = {name: value for name, value in extra.items() if name in ("branch", "of", "session_prefix")}
                 self._remove_session(event.session, store, facts)
 
+    def _starts(self) -> Iterator[SessionStarted]:
+        for recorded in rows_of(self._log, "session.started"):
+            if isinstance(recorded.event, SessionStarted) and recorded.event.producer == PRODUCER:
+                yield recorded.event
+
     def _remove_session(self, session: str, store: Store, facts: Wire) -> None:
-        had = stored_session(self._log, session)
-        if not had.alive:
+        stored = stored_session(self._log, session)
+        if not stored.alive:
             return
-        if had.is_continued:
+        if stored.is_continued:
             self._note(
                 f"{session} is no longer in the database; it continued in the ledger, so its history is unchanged"
             )
             return
-        leads = had.sources[-1:] == [self._source]
-        newest = _newest(had.alive.values() if leads else had.times)
+        leads = stored.sources[-1:] == [self._source]
+        newest = _newest(stored.alive.values() if leads else stored.times)
         if (store.last_row is not None or not leads) and _last_row(store) < newest:
             what = "is not in this database, which is not the one it was imported from; nothing was undone"
             self._note(f"{session} {what}")
             return
-        self._gone(session, len(had.alive))
-        writer = EventWriter(self._run, session, had.head, store.messages, self._file_at)
+        self._gone(session, len(stored.alive))
+        writer = EventWriter(self._run, session, stored.head, store.messages, self._file_at)
         if not leads:
-            writer.started(None, self._source, facts, had.sources.count(self._source))
-        writer.popped(list(had.alive))
+            writer.started(None, self._source, facts, stored.sources.count(self._source))
+        writer.popped(list(stored.alive))
         writer.flush()
 
     def _gone(self, session: str, count: int) -> None:
@@ -266,7 +301,7 @@ def _last_row(store: Store) -> int:
 
 
 def _newest(rows: Iterable[Row]) -> int:
-    return max(row.id for row in rows)
+    return max((row.id for row in rows), default=0)
 
 
 def _many(count: int, what: str) -> str:

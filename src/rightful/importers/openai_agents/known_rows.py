@@ -49,6 +49,7 @@ class StoredSession:
         steps: The events of the imports, up to the first event of another producer.
         sources: The paths of its databases, in the order in which the view began to follow them; the view follows
             the last one now.
+        row_sources: Those of them from which it has rows.
         erased: The ids of the erased events, whose rows are unknown.
         is_ours: Whether an import wrote to it; an import never writes to a history that another producer began.
         is_continued: Whether another producer wrote to it.
@@ -61,6 +62,7 @@ class StoredSession:
         self.inherited: frozenset[ItemKey] = frozenset()
         self.steps: list[Step] = []
         self.sources: list[str] = []
+        self.row_sources: set[str] = set()
         self.erased: set[str] = set()
         self.is_ours = self.is_continued = False
 
@@ -79,11 +81,13 @@ class StoredSession:
         if isinstance(event, SessionStarted):
             if event.producer == PRODUCER and isinstance(source := (event.extra or {}).get("source"), str):
                 self.sources.append(source)
+                self.row_sources.update([source] if self.times or self.erased else ())
             return
         if not isinstance(event, Event) or event.producer != PRODUCER:
             self.is_continued = True
             return
         self.is_ours = True
+        self.row_sources.update(self.sources[-1:])
         match event:
             case HistoryForked():
                 rows = stored_session(log, event.of, event.through).alive
@@ -118,6 +122,7 @@ def stored_session(log: Log, session: str, until: int | None = None) -> StoredSe
     for recorded in log.read(session=session, types=[*HISTORY, "session.started"], until=head):
         if recorded.event is None:
             found.erased.add(recorded.id)
+            found.row_sources.update(found.sources[-1:])
         elif recorded.outcome in ACCEPTED:
             found.fold(log, recorded)
     return found

@@ -19,17 +19,14 @@ written, the session continues in the ledger, and rows deleted from the database
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rightful import times
 from rightful.errors import InvalidEventError
-from rightful.identity import is_session
-from rightful.importers.openai_agents.known_rows import NAMESPACE
-from rightful.importers.openai_agents.sdk_tables import MAIN, Store, branches_of, sessions_of, stores_of
+from rightful.importers.openai_agents.sdk_tables import stores_of
 from rightful.importers.sources.sqlite_databases import WAL
-from rightful.importers.sources.text_files import Problem
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -38,31 +35,6 @@ if TYPE_CHECKING:
     from rightful.importers.engine.formats import Origin, Reader
     from rightful.importers.sources.sqlite_import import Share
     from rightful.log.log import Log
-
-
-class Conversation(NamedTuple):
-    """One history: a session, or one of its branches.
-
-    Attributes:
-        name: Its session name in the ledger.
-        store: Its tables.
-        session_id: The SDK's id.
-        branch: The branch; None for a session without branches.
-        created: When the session was created, as stored.
-        base: The session itself, or the session of which it is a branch.
-    """
-
-    name: str
-    store: Store
-    session_id: str
-    branch: str | None
-    created: Any
-    base: str
-
-    @property
-    def parent(self) -> str | None:
-        """The session of which it is a branch; None if it is the session itself."""
-        return None if self.branch in (None, MAIN) else self.base
 
 
 class OpenAIAgents:
@@ -98,54 +70,17 @@ class OpenAIAgents:
     def import_rows(self, run: FileImport, log: Log, origin: Origin, connection: Connection, share: Share) -> None:
         """Append the new rows of the database, and pop those that are no longer in it."""
         from rightful.importers.openai_agents.conversation_import import DatabaseImport
+        from rightful.importers.openai_agents.conversations import conversations_of
 
-        source = os.path.realpath(origin.path)
-        said = os.fsencode(source).decode("utf-8", "backslashreplace")
-        importing = DatabaseImport(run, log, connection, said, _time_of(source, origin.mtime_us or 0), self._prefix)
-        found = list(self._conversations(run, connection))
+        path = os.path.realpath(origin.path)
+        source = os.fsencode(path).decode("utf-8", "backslashreplace")
+        importing = DatabaseImport(run, log, connection, source, _time_of(path, origin.mtime_us or 0), self._prefix)
+        found = list(conversations_of(run, connection, self._prefix))
         share.total = len(found)
         for conversation in found:
             importing.import_conversation(conversation)
             share.done += 1
         importing.remove_missing({conversation.name for conversation in found}, stores_of(connection))
-
-    def _conversations(self, run: FileImport, connection: Connection) -> Iterator[Conversation]:
-        """Yield each session and each branch, a session before its branches; no name twice."""
-        seen: set[str] = set()
-        for store in stores_of(connection):
-            for session_id, created in sessions_of(connection, store):
-                for conversation in _of_session(run, connection, store, session_id, created, self._prefix):
-                    if conversation.name in seen:
-                        what = f"{conversation.name} is in this database twice"
-                        run.add_problem(Problem(None, f"{what}; the one in `{store.messages}` was not imported"))
-                    else:
-                        seen.add(conversation.name)
-                        yield conversation
-
-
-def _of_session(
-    run: FileImport, connection: Connection, store: Store, session_id: str | None, created: object, prefix: str
-) -> Iterator[Conversation]:
-    if session_id is None:
-        run.add_problem(
-            Problem(None, f"a session of `{store.messages}` has an id that is not text; it was not imported")
-        )
-        return
-    name = f"{NAMESPACE}:{prefix}{session_id}"
-    if not is_session(name):
-        what = f"the id {session_id[:64]!r}, which is a placeholder or not a valid name"
-        run.add_problem(Problem(None, f"a session of `{store.messages}` has {what}; it was not imported"))
-        return
-    branches = branches_of(connection, store, session_id)
-    yield Conversation(name, store, session_id, MAIN if branches else None, created, name)
-    for branch in branches:
-        if branch is None or not is_session(own := f"{name}/branch/{branch}"):
-            what = (
-                "an id that is not text" if branch is None else f"the id {branch[:64]!r}, which is not valid in a name"
-            )
-            run.add_problem(Problem(None, f"a branch of {name} has {what}; it was not imported"))
-        elif branch != MAIN:
-            yield Conversation(own, store, session_id, branch, created, name)
 
 
 def _time_of(path: str, mtime_us: int) -> dict[str, Any]:

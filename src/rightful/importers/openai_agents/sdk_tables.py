@@ -223,6 +223,16 @@ def message_of(connection: Connection, store: Store, row: int) -> Message:
     return _message(*found)
 
 
+def is_stored(connection: Connection, store: Store, row: Row) -> bool:
+    """Return whether a table has a row, in any session."""
+    import sqlite3
+
+    try:
+        return message_of(connection, store, row.id).row == row
+    except sqlite3.DatabaseError:
+        return False
+
+
 def unbranched_of(connection: Connection, store: Store, session_id: str) -> list[int]:
     """Return the row ids of a session's messages that are in no branch."""
     sql = "SELECT id FROM MESSAGES WHERE session_id = ? AND id NOT IN (SELECT message_id FROM message_structure) "
