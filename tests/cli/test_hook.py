@@ -244,7 +244,7 @@ def test_a_drain_that_sets_aside_says_so_and_one_that_fails_too(
         raise rightful.errors.StoreFullError("ledger", "no space")
 
     spool.keep_events([exposure("2")], 1)
-    monkeypatch.setattr(Spool, "drain", full)
+    monkeypatch.setattr("rightful.integrations.spool.spool_drain.drain", full)
     done = run("ingest", "nothing")
     assert "1 hook call still in the spool" in done.err
     assert done.code == 0

@@ -14,7 +14,6 @@ from tests.hooking import CC, after_tool, before_tool, given, rows, spooled, sur
 
 import rightful
 from rightful import cli
-from rightful.cli.commands import hook_call
 from rightful.errors import UsageError
 from rightful.integrations.spool.spool_files import Spool
 
@@ -91,7 +90,7 @@ def test_a_mistake_in_the_reading_of_lessons_costs_nothing_else(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("rightful.integrations.claude_code.hook_lessons.fresh", broken)
+    monkeypatch.setattr("rightful.integrations.claude_code.hook_lessons.new_exposures", broken)
     given_on_stdin(monkeypatch, before_tool())
 
     assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
@@ -138,13 +137,6 @@ def test_an_event_that_does_not_fit_its_type_is_set_aside(
     [aside] = Spool(str(ledger), os.environ).aside()
     assert "nested at most" in json.loads(Path(aside).read_text())["reason"]
     assert rows(ledger) == []
-
-
-def test_words_that_install_does_not_write_go_the_common_way() -> None:
-    assert hook_call.call_of(["claude-code", "--ledger", "/l", "--verbose"]) == hook_call.Call("/l", verbose=True)
-    assert hook_call.call_of(["claude-code", "--json"]) is None
-    assert hook_call.call_of(["codex"]) is None
-    assert hook_call.call_of([]) is None
 
 
 WORDS = [
@@ -235,6 +227,18 @@ def test_a_call_for_no_ledger_that_can_be_named_is_set_aside(
     assert "RIGHTFUL_LEDGER is empty" in json.loads(aside.read_text())["reason"]
 
 
+def test_hook_with_an_empty_ledger_option_sets_its_input_aside(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_on_stdin(monkeypatch, before_tool())
+
+    assert run("hook", "run", "claude-code", "--ledger", "") == (0, "", "")
+
+    assert rows(ledger) == []
+    [aside] = Spool(str(ledger), os.environ).aside()
+    assert "--ledger is empty" in json.loads(Path(aside).read_text())["reason"]
+
+
 def test_events_that_no_json_can_hold_are_kept_as_their_input(
     run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,7 +296,7 @@ def test_a_drain_that_fails_is_a_note_and_no_reason_to_stop_the_command(
     assert Spool(str(ledger), os.environ).keep_events([{"type": "x"}], 1) is not None
     (here / "nothing").write_text("")
     with monkeypatch.context() as patched:
-        patched.setattr(Spool, "drain", broken)
+        patched.setattr("rightful.integrations.spool.spool_drain.drain", broken)
         done = run("ingest", here / "nothing")
 
     assert (done.code, done.out.count("Traceback")) == (0, 0)

@@ -18,7 +18,7 @@ from tests.importers.growing import import_once
 from rightful import cli, errors, events, identity, limits, policies
 from rightful import ledger as app
 from rightful.encoding import envelope
-from rightful.integrations.claude_code.lesson_cursor import Cursor, Known
+from rightful.integrations.claude_code.lesson_cursor import Cursor, ReadState
 from rightful.integrations.spool.spool_files import Spool
 from rightful.projections.credit.inputs import BINS
 from rightful.projections.credit.settle import counters_of, settle
@@ -231,7 +231,7 @@ def test_every_file_of_a_ledger_is_listed(tmp_path: Path, monkeypatch: pytest.Mo
     spool = Spool(str(folder), {})
     assert spool.keep_events([{}], 1) is not None
     assert spool.set_aside(b"x", "why", 1) is not None
-    Cursor(str(folder), "a").save({"/x": Known(1)})
+    Cursor(str(folder), "a").save({"/x": ReadState(1)})
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     script = "git init -q r && cd r && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x"
     subprocess.run(["sh", "-c", script], check=True, cwd=tmp_path)

@@ -207,7 +207,7 @@ def test_a_session_without_a_working_folder_or_a_home_is_recorded(ledger: Path, 
     "where",
     [
         "rightful.integrations.claude_code.hook_events.events_of",
-        "rightful.integrations.claude_code.hook_lessons.fresh",
+        "rightful.integrations.claude_code.hook_lessons.new_exposures",
         "rightful.log.log.Log.append",
     ],
 )
@@ -223,11 +223,11 @@ def ended(*args, **more):
     time.sleep(60)
 owner.{name} = ended
 from rightful.integrations.spool import spool_files as spool
-written = spool.written
+write_file = spool.write_file
 def late(*args):
     os.kill(os.getpid(), {int(number)})
-    return written(*args)
-spool.written = late
+    return write_file(*args)
+spool.write_file = late
 """
     done = run(INTERFERING, script, ledger, before_tool(1))
     assert done.returncode == 0
@@ -244,11 +244,11 @@ def test_a_call_ends_when_its_time_is_over_and_loses_nothing(ledger: Path) -> No
     """The agent ends it too, while the loss is being kept."""
     script = """
 from rightful.integrations.spool import spool_files as spool
-written = spool.written
+write_file = spool.write_file
 def late(*args):
     os.kill(os.getpid(), signal.SIGTERM)
-    return written(*args)
-spool.written = late
+    return write_file(*args)
+spool.write_file = late
 limits.HOOK_TOTAL_S = 0.01
 import rightful.storage.recorder as module
 def slow(*args, **more):

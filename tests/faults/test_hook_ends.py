@@ -59,11 +59,11 @@ def broken(*args, **more):
     raise OSError("a fault")
 module.LMDBRecorder = broken
 from rightful.integrations.spool import spool_files as spool
-written = spool.written
+write_file = spool.write_file
 def late(*args):
     os.kill(os.getpid(), {number})
-    return written(*args)
-spool.written = late
+    return write_file(*args)
+spool.write_file = late
 """
 
 

@@ -11,6 +11,7 @@ from tests.hooking import before_tool, call, given, id_of_call, rows, spooled, s
 from tests.log.facts import exposure
 
 import rightful
+from rightful.integrations.spool.spool_drain import drain
 from rightful.integrations.spool.spool_files import Spool
 
 STEPS = 60
@@ -62,7 +63,7 @@ def test_a_call_killed_at_any_step_of_draining_loses_nothing_and_repeats_nothing
             expected |= {rightful.event_id("hook", key) for key in keys}
         code = run(DYING, step, ledger, before_tool(step)).returncode
         with rightful.open(ledger) as opened:
-            spool.drain(opened.log, timeout_s=1)
+            drain(spool, opened.log, timeout_s=1)
         killed += code == -signal.SIGKILL
     assert killed > 8
     assert code == 0, "it ends by itself when no step kills it"

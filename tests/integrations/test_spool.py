@@ -12,7 +12,8 @@ from tests.hooking import CC, before_tool
 from tests.log.facts import exposure
 
 from rightful import limits, times
-from rightful.integrations.spool.spool_files import DrainResult, Spool, append
+from rightful.integrations.spool.spool_drain import DrainResult, drain
+from rightful.integrations.spool.spool_files import Spool, append
 from rightful.ledger import Ledger
 
 AT_US = 1_785_579_400_000_000
@@ -24,7 +25,7 @@ def spool(ledger: Ledger, tmp_path: Path) -> Spool:
 
 
 def drained(spool: Spool, ledger: Ledger, **more: Any) -> DrainResult:
-    return spool.drain(ledger.log, timeout_s=1, **more)
+    return drain(spool, ledger.log, timeout_s=1, **more)
 
 
 def test_files_are_their_owners_alone_whatever_the_umask(ledger: Ledger, spool: Spool) -> None:

@@ -12,7 +12,8 @@ import rightful
 from rightful import content, limits
 from rightful.encoding.envelope import SALT_BYTES
 from rightful.errors import BusyError, DamagedRowError
-from rightful.integrations.spool.spool_files import DrainResult, Spool, at_us_of
+from rightful.integrations.spool.spool_drain import DrainResult, drain
+from rightful.integrations.spool.spool_files import Spool, at_us_of
 from rightful.ledger import Ledger
 from rightful.log.rows import Receipt
 
@@ -25,7 +26,7 @@ def spool(ledger: Ledger, tmp_path: Path) -> Spool:
 
 
 def drained(spool: Spool, ledger: Ledger, **more: Any) -> DrainResult:
-    return spool.drain(ledger.log, timeout_s=1, **more)
+    return drain(spool, ledger.log, timeout_s=1, **more)
 
 
 def test_what_was_kept_is_drained_oldest_first_and_removed(ledger: Ledger, spool: Spool) -> None:

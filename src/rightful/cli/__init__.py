@@ -47,9 +47,6 @@ PIPE_CLOSED = 141
 
 _ENDED_BY = ("SIGTERM", "SIGINT", "SIGHUP")
 
-_HOOK_CALL = ["hook", "run"]
-"""The first arguments of a call by an agent's hook. Hooks call many times a minute."""
-
 _HOOK_ACTIONS = ("install", "remove", "status", "run")
 _HOOK_AGENT = "claude-code"
 _WITH_VALUE = ("--ledger", "--settings", "--scope", "--with", "--without")
@@ -77,11 +74,10 @@ def _named(words: Sequence[str]) -> str | None:
     return None
 
 
-def _hook_call(words: Sequence[str]) -> list[str] | None:
-    """Return the arguments of a hook call in the order in which `install` writes them; None for other calls.
+def _hook_call(words: Sequence[str]) -> dict[str, str] | None:
+    """Return the options and agents of a hook call, with the options' values; None for other commands.
 
-    A hook that passes other arguments must not block its agent because of an unknown one
-    (exit code 2 of a PreToolUse hook blocks the tool), or by help. An unknown agent gets an empty list.
+    A hook that passes unknown arguments must not block its agent (exit code 2 of a PreToolUse hook blocks the tool).
     """
     if "hook" not in words or "run" not in words:
         return None
@@ -95,17 +91,17 @@ def _hook_call(words: Sequence[str]) -> list[str] | None:
             options[word] = ""
         else:
             named.append(word)
-    if next((word for word in named if word in COMMANDS), None) != "hook":
+    commands = [word for word in named if word in COMMANDS]
+    if commands[:1] != ["hook"]:
         return None
     after = named[named.index("hook") + 1 :]
-    if next((word for word in after if word in _HOOK_ACTIONS), None) != "run":
+    actions = [word for word in after if word in _HOOK_ACTIONS]
+    if actions[:1] != ["run"]:
         return None
     if {"-h", "--help"} & set(options) and sys.stdin is not None and sys.stdin.isatty():
         return None  # a person at a terminal asks for help
     agents = after[after.index("run") + 1 :] or [_HOOK_AGENT]
-    ledger = ["--ledger", options["--ledger"]] if "--ledger" in options else []
-    verbose = ["--verbose"] if "--verbose" in options else []
-    return [*_HOOK_CALL, _HOOK_AGENT, *ledger, *verbose] if _HOOK_AGENT in agents else []
+    return options | dict.fromkeys(agents, "")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -119,10 +115,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         atexit.register(_ignore_interrupts)  # the answer is complete by then; an interrupt would only print a traceback
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        if (call := _hook_call(words)) is not None and not (words := call):
-            return 0  # a hook call of an unknown agent
-        if words[:2] == _HOOK_CALL and (code := _hooked(words[2:], alone=alone)) is not None:
-            return code
+        if (options := _hook_call(words)) is not None:
+            return _answer_hook(options, alone=alone)
         return _main(words, alone=alone)
     except KeyboardInterrupt:  # before `_guarded`: modules are being imported
         return _interrupted(alone=alone)
@@ -165,22 +159,21 @@ def _ignore_interrupts() -> None:
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
 
 
-def _hooked(words: Sequence[str], *, alone: bool) -> int | None:
-    """Handle a call by an agent's hook; return None if the arguments are not those that `install` writes.
+def _answer_hook(options: dict[str, str], *, alone: bool) -> int:
+    """Handle a call by an agent's hook; one of an unknown agent does nothing.
 
     Signals are ignored during the import: the input could not be kept yet.
     """
-    import signal  # loaded where it is needed: it takes half a millisecond
+    if _HOOK_AGENT not in options:
+        return 0
+    if alone:
+        import signal  # loaded where it is needed: it takes half a millisecond
 
-    numbers = [getattr(signal, name) for name in _ENDED_BY]
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers if alone}
+        for name in _ENDED_BY:
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     from rightful.cli.commands import hook_call
 
-    if (call := hook_call.call_of(words)) is not None:
-        return hook_call.answer(call, alone=alone)
-    for number, handler in before.items():
-        signal.signal(number, handler)
-    return None
+    return hook_call.answer(options.get("--ledger"), verbose="--verbose" in options, alone=alone)
 
 
 def _run(words: Sequence[str]) -> int:

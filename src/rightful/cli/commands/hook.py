@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         case "status":
             return _status(args)
         case _:
-            return hook_call.answer(hook_call.Call(args.ledger, args.verbose), alone=False)
+            return hook_call.answer(args.ledger, verbose=args.verbose, alone=False)
 
 
 def _install(args: argparse.Namespace) -> int:

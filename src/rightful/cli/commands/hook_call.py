@@ -16,16 +16,15 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rightful import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from types import FrameType
 
     from rightful.errors import InvalidEventError
-    from rightful.integrations.claude_code.lesson_cursor import Cursor, Taken
+    from rightful.integrations.claude_code.lesson_cursor import Cursor, ReadStates
     from rightful.integrations.spool.spool_files import Spool
     from rightful.log.log import Log
     from rightful.storage.recorder import LMDBRecorder
@@ -38,43 +37,16 @@ _PAUSE_S = 0.05  # an agent that does not close our stdin is looked at so often
 _ENDED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
 
 
-class Call(NamedTuple):
-    """The parsed arguments of a call.
-
-    Attributes:
-        ledger: The ledger, as `--ledger` names it; None if it does not.
-        verbose: Print the steps on stderr.
-    """
-
-    ledger: str | None = None
-    verbose: bool = False
-
-
 class EndedError(BaseException):
     """The agent ended the call, or its time was over."""
 
 
-def call_of(words: Sequence[str]) -> Call | None:
-    """Return the call that the words after `hook run` make; None if they are not the ones that `install` writes."""
-    rest = iter(words)
-    if next(rest, None) != AGENT:
-        return None
-    call = Call()
-    for word in rest:
-        if word == "--ledger":
-            call = call._replace(ledger=next(rest, ""))
-        elif word == "--verbose":
-            call = call._replace(verbose=True)
-        else:
-            return None
-    return call
-
-
-def answer(call: Call, *, alone: bool) -> int:
+def answer(ledger: str | None, *, verbose: bool, alone: bool) -> int:
     """Handle one call; return 0 in any case.
 
     Args:
-        call: The parsed arguments.
+        ledger: The ledger, as `--ledger` names it; None if it does not.
+        verbose: Print the steps on stderr.
         alone: This process is the call's own: it may change its signals and streams, and it ends here.
     """
     at_us = time.time_ns() // 1_000
@@ -83,10 +55,10 @@ def answer(call: Call, *, alone: bool) -> int:
         if alone:
             signals.install()
             gc.disable()
-            _be_silent(verbose=call.verbose)
-        raw, cut = _stdin_data(signals) if alone else (b"".join(_input()), "")
+            _be_silent(verbose=verbose)
+        raw, cut = _stdin_data(signals) if alone else (_input(), "")
         if raw.strip():
-            _Recording(call, raw, at_us, _StderrLog(verbose=call.verbose), signals).record(cut)
+            _Recording(raw, at_us, signals, verbose=verbose).record(ledger, cut)
     except BaseException:  # noqa: BLE001, S110 - nothing of ours may reach the agent, whatever it is
         pass
     finally:
@@ -140,19 +112,6 @@ class _Signals:
             raise EndedError(self.ended)
 
 
-class _StderrLog:
-    """Prints the steps on stderr if `--verbose` was given."""
-
-    def __init__(self, *, verbose: bool) -> None:
-        self._verbose = verbose
-
-    def write(self, what: str) -> None:
-        if self._verbose:
-            from rightful.cli.output import terminal
-
-            terminal.warn_stderr(what)
-
-
 def _be_silent(*, verbose: bool) -> None:
     """Point stdout, and stderr unless it is verbose, at /dev/null, for libraries too."""
     nowhere = os.open(os.devnull, os.O_RDWR)  # takes the place of stdin if that was closed, and keeps it
@@ -161,16 +120,14 @@ def _be_silent(*, verbose: bool) -> None:
         os.dup2(nowhere, 2)
 
 
-def _input() -> Iterator[bytes]:
-    """Yield stdin up to a limit; the rest is read and dropped."""
-    if sys.stdin is None:
-        return
-    stream: Any = sys.stdin.buffer
-    room = limits.HOOK_INPUT_BYTES + 1
-    while chunk := stream.read1(_CHUNK):
-        if room > 0:
-            yield chunk[:room]
-        room -= len(chunk)
+def _input() -> bytes:
+    """Return stdin up to a limit; the rest is read and dropped."""
+    data = bytearray()
+    if sys.stdin is not None:
+        stream: Any = sys.stdin.buffer
+        while chunk := stream.read1(_CHUNK):
+            data += chunk[: limits.HOOK_INPUT_BYTES + 1 - len(data)]
+    return bytes(data)
 
 
 def _stdin_data(signals: _Signals) -> tuple[bytes, str]:
@@ -204,12 +161,12 @@ def _stdin_data(signals: _Signals) -> tuple[bytes, str]:
 
 def _is_whole(data: bytearray) -> bool:
     from rightful.errors import InvalidEventError
-    from rightful.integrations.claude_code import hook_events as claude_hook
+    from rightful.integrations.claude_code import hook_events
 
     if not data.rstrip().endswith(b"}"):
         return False
     try:
-        claude_hook.input_of(bytes(data))
+        hook_events.input_of(bytes(data))
     except InvalidEventError:
         return False
     return True
@@ -218,31 +175,31 @@ def _is_whole(data: bytearray) -> bool:
 class _Recording:
     """One call on its way: its input, then its events, until they are in the ledger or in the spool."""
 
-    def __init__(self, call: Call, raw: bytes, at_us: int, stderr: _StderrLog, signals: _Signals) -> None:
-        self._call = call
+    def __init__(self, raw: bytes, at_us: int, signals: _Signals, *, verbose: bool) -> None:
         self._raw = raw
         self._at_us = at_us
-        self._stderr = stderr
         self._signals = signals
+        self._verbose = verbose
         self._nonce = os.urandom(8).hex()
         self._events: list[dict[str, Any]] | None = None
         self._cursor: Cursor | None = None
-        self._taken: Taken = {}
+        self._states: ReadStates = {}
         self._recorder: LMDBRecorder | None = None  # kept to the end: it would be closed with its last reference
 
-    def record(self, cut: str) -> None:
+    def record(self, ledger: str | None, cut: str) -> None:
         """Append the events of the call, or keep them in the spool.
 
         Args:
+            ledger: The ledger, as `--ledger` names it; None if it does not.
             cut: Why the input may be cut short; empty if it is not.
         """
         from rightful.integrations.spool.spool_files import Spool
 
         try:
-            path = _ledger(self._call)
+            path = ledger.removeprefix("lmdb://") if ledger else _ledger_found(ledger)
         except Exception as error:  # noqa: BLE001 - the ledger of the input is unknown
             aside = Spool(f"{_working_folder()}/.rightful", os.environ).set_aside(self._raw, str(error), self._at_us)
-            self._stderr.write(f"{error} Set aside in {aside}")
+            self._report(f"{error} Set aside in {aside}")
             return
         spool = Spool(path, os.environ)
         try:
@@ -255,6 +212,13 @@ class _Recording:
             self._signals.bound()
             self._keep(spool, cut or f"{type(error).__name__}: {error}")
 
+    def _report(self, step: str) -> None:
+        """Print a step on stderr if `--verbose` was given."""
+        if self._verbose:
+            from rightful.cli.output import terminal
+
+            terminal.warn_stderr(step)
+
     def _keep(self, spool: Spool, why: str) -> None:
         if self._events == []:
             return
@@ -265,31 +229,32 @@ class _Recording:
             self._events = None
         if self._events is None:
             kept = spool.keep_input(self._raw, why, self._at_us, self._nonce)
-        elif kept and self._taken and self._cursor:
-            self._cursor.save(self._taken)  # each exposure is kept once, however long the ledger is stuck
-        self._stderr.write(f"{why}; kept in {kept}" if kept else f"{why}; no folder takes it, and it is lost")
+        elif kept and self._states and self._cursor:
+            self._cursor.save(self._states)  # each exposure is kept once, however long the ledger is stuck
+        self._report(f"{why}; kept in {kept}" if kept else f"{why}; no folder takes it, and it is lost")
 
     def _append_events(self, path: str, spool: Spool, cut: str) -> None:
         from rightful.errors import InvalidEventError
-        from rightful.integrations.claude_code import hook_events as claude_hook
+        from rightful.integrations.claude_code import hook_events
         from rightful.integrations.claude_code.lesson_cursor import Cursor
 
         try:
-            value = self._parsed()
-            raw = claude_hook.session_id_of(value)
-            events = claude_hook.events_of(value, self._at_us, self._nonce)
+            value = hook_events.input_of(self._raw)
+            events = hook_events.events_of(value, self._at_us, self._nonce)
         except InvalidEventError as error:
             self._refuse(spool, error, cut)
             return
+        raw = value["session_id"]
         cursor = self._cursor = Cursor(path, raw)
         self._events = events
-        if not claude_hook.contradicts(value):  # else the session that saw the lessons is unknown
-            exposures, self._taken = self._exposures(value, raw, cursor, spool)
+        if not hook_events.contradicts(value):  # else the session that saw the lessons is unknown
+            exposures, self._states = self._exposures(value, raw, cursor, spool)
             self._events = events + exposures
-        if self._events or spool.waiting():
-            self._append(path, spool)
-        if self._taken:
-            cursor.save(self._taken)
+        waiting = spool.waiting()
+        if self._events or waiting:
+            self._append(path, spool, waiting)
+        if self._states:
+            cursor.save(self._states)
         if value.get("hook_event_name") == "SessionEnd":
             cursor.forget()
 
@@ -299,33 +264,25 @@ class _Recording:
             aside = spool.set_aside_once(str(error), self._raw, str(error), self._at_us)
         else:
             aside = spool.set_aside(self._raw, f"{cut}: {error}" if cut else str(error), self._at_us)
-        self._stderr.write(f"{error}; set aside in {aside}")
-
-    def _parsed(self) -> dict[str, Any]:
-        from rightful.errors import InvalidEventError
-        from rightful.integrations.claude_code import hook_events as claude_hook
-
-        if len(self._raw) > limits.HOOK_INPUT_BYTES:
-            raise InvalidEventError(f"Expected input of at most {limits.HOOK_INPUT_BYTES} bytes")
-        return claude_hook.input_of(self._raw)
+        self._report(f"{error}; set aside in {aside}")
 
     def _exposures(
         self, value: dict[str, Any], raw: str, cursor: Cursor, spool: Spool
-    ) -> tuple[list[dict[str, Any]], Taken]:
+    ) -> tuple[list[dict[str, Any]], ReadStates]:
         """Return the lesson hook's exposures. An error there only delays them until the next call."""
-        from rightful.integrations.claude_code import hook_lessons as claude_hook_lessons
+        from rightful.integrations.claude_code import hook_lessons
 
         try:
-            places = claude_hook_lessons.Places.of(os.environ, value.get("cwd"), _working_folder())
+            folders = hook_lessons.LessonFolders.of(os.environ, value.get("cwd"), _working_folder())
             before = cursor.load()
-            exposures, taken = claude_hook_lessons.fresh(raw, places, before, self._at_us)
+            exposures, states = hook_lessons.new_exposures(raw, folders, before, self._at_us)
         except Exception as error:  # noqa: BLE001 - as the docstring says
             why = f"the lesson files could not be read: {error!r}"
             spool.set_aside_once(f"{raw}\n{why}", self._raw, why, self._at_us)
             return [], {}
-        return exposures, taken if taken != before else {}
+        return exposures, states if states != before else {}
 
-    def _append(self, path: str, spool: Spool) -> None:
+    def _append(self, path: str, spool: Spool, waiting: list[str]) -> None:
         from pathlib import Path
 
         from rightful.errors import BusyError
@@ -336,7 +293,8 @@ class _Recording:
         wait_s = spool.wait_s(self._at_us)
         try:
             log = Log(recorder, path=path)
-            self._drain(log, spool, wait_s)
+            if waiting:
+                self._drain(log, spool, wait_s)
             self._write(log, spool, wait_s)
         except BaseException as error:
             if isinstance(error, BusyError) and wait_s == limits.HOOK_WAIT_S:
@@ -349,13 +307,16 @@ class _Recording:
 
     def _drain(self, log: Log, spool: Spool, wait_s: float) -> None:
         from rightful.errors import StorageError
+        from rightful.integrations.spool import spool_drain
 
         try:
-            spool.drain(log, timeout_s=wait_s, most=limits.SPOOL_DRAIN_FILES, events=limits.SPOOL_DRAIN_EVENTS)
+            spool_drain.drain(
+                spool, log, timeout_s=wait_s, most=limits.SPOOL_DRAIN_FILES, events=limits.SPOOL_DRAIN_EVENTS
+            )
         except StorageError:
             raise
         except Exception as error:  # noqa: BLE001 - what waits must not keep back what comes
-            self._stderr.write(f"the spool could not be drained: {error!r}")
+            self._report(f"the spool could not be drained: {error!r}")
 
     def _write(self, log: Log, spool: Spool, wait_s: float) -> None:
         from rightful import content
@@ -364,7 +325,7 @@ class _Recording:
         if not self._events:
             return
         for event, receipt in zip(self._events, append(log, self._events, timeout_s=wait_s), strict=True):
-            self._stderr.write(f"{event['type']}: {receipt.outcome}")
+            self._report(f"{event['type']}: {receipt.outcome}")
             if receipt.outcome != "invalid":
                 continue
             why = f"{event['type']}: {receipt.reason}"
@@ -375,16 +336,14 @@ class _Recording:
                 spool.set_aside(self._raw, why, self._at_us)
 
 
-def _ledger(call: Call) -> str:
-    """Return the ledger's folder, or where it should be."""
-    if call.ledger:
-        return call.ledger.removeprefix("lmdb://")
+def _ledger_found(option: str | None) -> str:
+    """Return the ledger's folder, found as every command finds it, or where it should be."""
     from rightful import ledger as app
     from rightful.cli.output import terminal
     from rightful.errors import LedgerNotFoundError
 
     try:
-        return str(app.folder_of(terminal.ledger_path(call.ledger)))
+        return str(app.folder_of(terminal.ledger_path(option)))
     except LedgerNotFoundError as error:
         return error.path
 

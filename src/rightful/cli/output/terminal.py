@@ -67,18 +67,19 @@ def open_ledger(args: argparse.Namespace, *, readonly: bool = False) -> Ledger:
 
 def _drain(ledger: Ledger, log: Log) -> None:
     """Append the spooled events of hooks before the command's own work. Failures leave them in the spool."""
-    from rightful.integrations.spool.spool_places import may_wait
+    from rightful.integrations.spool.spool_folders import may_wait
 
     if not may_wait(os.path.realpath(ledger.path), os.environ):
         return
     from rightful import limits
+    from rightful.integrations.spool import spool_drain
     from rightful.integrations.spool.spool_files import Spool
 
     spool = Spool(str(ledger.path), os.environ)
     try:
         if not spool.waiting():
             return
-        drained = spool.drain(ledger.log, timeout_s=limits.HOOK_WAIT_S)
+        drained = spool_drain.drain(spool, ledger.log, timeout_s=limits.HOOK_WAIT_S)
     except Exception as error:  # noqa: BLE001 - an error of the spool must not stop the command
         why = str(error) or type(error).__name__
         note_stderr(f"{plural(len(spool.waiting()), 'hook call')} still in the spool: {why}")

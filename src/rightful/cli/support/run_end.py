@@ -118,11 +118,12 @@ def _record(args: argparse.Namespace, place: Place, ended_us: int, report: dict[
 
 def _drain(ledger: Ledger, place: Place) -> None:
     """Append what hooks of the session could not: their spool may be in the folder that is removed."""
+    from rightful.integrations.spool.spool_drain import drain
     from rightful.integrations.spool.spool_files import Spool
 
     spool = Spool(str(ledger.path), place.environment)
     if spool.waiting():
-        spool.drain(ledger.log, timeout_s=limits.HOOK_WAIT_S)
+        drain(spool, ledger.log, timeout_s=limits.HOOK_WAIT_S)
 
 
 def _events(place: Place, ended_us: int, found: RunOutput) -> tuple[list[Any], list[Any], Any]:

@@ -52,8 +52,10 @@ def input_of(raw: bytes) -> dict[str, Any]:
     """Return the input object of a hook.
 
     Raises:
-        InvalidEventError: It is not a JSON object.
+        InvalidEventError: It is too long, or is not a JSON object.
     """
+    if len(raw) > limits.HOOK_INPUT_BYTES:
+        raise InvalidEventError(f"Expected input of at most {limits.HOOK_INPUT_BYTES} bytes")
     value = content.parse_line(raw)
     if not isinstance(value, dict):
         raise InvalidEventError(f"Expected `object`, got `{content.json_type(value)}`")

@@ -21,19 +21,19 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from rightful import limits
 from rightful.identity import SANITISERS
 from rightful.integrations.claude_code.hook_events import AGENT
-from rightful.integrations.claude_code.lesson_cursor import Known
+from rightful.integrations.claude_code.lesson_cursor import ReadState
 
 if TYPE_CHECKING:
     from rightful.importers.lesson_hook.artifacts import LessonHookReader
     from rightful.importers.sources.text_files import OpenFile
     from rightful.integrations.claude_code.hook_events import Wire
-    from rightful.integrations.claude_code.lesson_cursor import Taken
+    from rightful.integrations.claude_code.lesson_cursor import ReadStates
 
 _PLAIN = re.compile(rb"[A-Za-z0-9._-]+\Z")  # unescaped in JSON by every writer
 _NAME_BYTES = 255
@@ -45,7 +45,7 @@ _WORKSPACE = ("gptme.toml", "state/lesson-trajectories", "state/lesson-dropout")
 """The names that identify a workspace: the lesson hook searches the first, and creates the others in it."""
 
 
-class Places(NamedTuple):
+class LessonFolders(NamedTuple):
     """The folders that the lesson hook of this machine writes to.
 
     Attributes:
@@ -59,19 +59,20 @@ class Places(NamedTuple):
     starts: tuple[str, ...]
 
     @classmethod
-    def of(cls, environment: Mapping[str, str], cwd: object, own: str) -> Places:
-        """Return the places that an environment names.
+    def of(cls, environment: Mapping[str, str], cwd: object, own: str) -> LessonFolders:
+        """Return the folders that an environment names.
 
         Args:
             environment: The hook's environment variables.
             cwd: The working folder that the hook's input names.
             own: The hook's own working folder.
         """
-        starts = (environment.get("CLAUDE_PROJECT_DIR"), cwd, own)
-        found = dict.fromkeys(
-            start for start in starts if isinstance(start, str) and os.path.isabs(start) and "\0" not in start
-        )
-        return cls(environment.get("TMPDIR") or "/tmp", environment.get("LESSON_DROPOUT_LOG_DIR") or None, tuple(found))  # noqa: S108 - where the lesson hook writes
+        starts: list[str] = []
+        for start in (environment.get("CLAUDE_PROJECT_DIR"), cwd, own):
+            if isinstance(start, str) and os.path.isabs(start) and "\0" not in start and start not in starts:
+                starts.append(start)
+        temp = environment.get("TMPDIR") or "/tmp"  # noqa: S108 - where the lesson hook writes
+        return cls(temp, environment.get("LESSON_DROPOUT_LOG_DIR") or None, tuple(starts))
 
 
 class _Artifact(NamedTuple):
@@ -88,46 +89,50 @@ class _Artifact(NamedTuple):
     whole: bool = False
 
 
-def fresh(raw: str, places: Places, taken: Taken, at_us: int) -> tuple[list[Wire], Taken]:
+def new_exposures(raw: str, folders: LessonFolders, states: ReadStates, at_us: int) -> tuple[list[Wire], ReadStates]:
     """Return this session's exposures that were not read before, and the new read state of the files.
 
     Args:
         raw: The session's id.
-        places: The folders to search.
-        taken: The read state after earlier calls.
+        folders: The folders to search.
+        states: The read state after earlier calls.
         at_us: The time of the call; microseconds since 1970, UTC. It selects the log of a day.
     """
     events: list[Wire] = []
-    now = dict(taken)
-    for artifact in _artifacts(raw, places, at_us / 1_000_000):
+    states = dict(states)
+    for artifact in _artifacts(raw, folders, at_us / 1_000_000):
         try:
             facts = os.lstat(artifact.path)
         except (OSError, ValueError):
             continue
         if stat.S_ISREG(facts.st_mode) and os.geteuid() == facts.st_uid:
-            events += _of_artifact(artifact, raw, now, limits.HOOK_EXPOSURES - len(events))
+            events += _of_artifact(artifact, raw, states, limits.HOOK_EXPOSURES - len(events))
         if len(events) >= limits.HOOK_EXPOSURES:
             break
-    return events, now
+    return events, states
 
 
-def _artifacts(raw: str, places: Places, at_s: float) -> Iterator[_Artifact]:
+def _artifacts(raw: str, folders: LessonFolders, at_s: float) -> list[_Artifact]:
+    artifacts: list[_Artifact] = []
     safe = SANITISERS["hook"](raw)
-    if _is_plain(safe):
-        yield _Artifact(f"{places.temp}/claude-lesson-match/{safe}.json", whole=True)
-        yield _Artifact(f"{places.temp}/cc-session-{safe}-lessons.jsonl")
-    named = _is_plain(f"{raw}.jsonl")
-    if named and places.dropout is not None:
-        yield _Artifact(f"{places.dropout}/{raw}.jsonl", shared=True)
-    days = [time.strftime("%Y-%m-%d", time.localtime(at_s - before)) for before in (_DAY_S, 0)]
-    for workspace in dict.fromkeys(_workspace(start) for start in places.starts):
-        for day in dict.fromkeys(days):
-            yield _Artifact(f"{workspace}/state/lesson-trajectories/{day}.jsonl", shared=True)
-        if named and places.dropout is None:
-            yield _Artifact(f"{workspace}/state/lesson-dropout/{raw}.jsonl", shared=True)
+    if _is_file_name(safe):
+        artifacts.append(_Artifact(f"{folders.temp}/claude-lesson-match/{safe}.json", whole=True))
+        artifacts.append(_Artifact(f"{folders.temp}/cc-session-{safe}-lessons.jsonl"))
+    dropout = f"{raw}.jsonl" if _is_file_name(f"{raw}.jsonl") else None
+    if dropout and folders.dropout is not None:
+        artifacts.append(_Artifact(f"{folders.dropout}/{dropout}", shared=True))
+    today = time.strftime("%Y-%m-%d", time.localtime(at_s))
+    yesterday = time.strftime("%Y-%m-%d", time.localtime(at_s - _DAY_S))
+    for workspace in dict.fromkeys(map(_workspace, folders.starts)):
+        logs = f"{workspace}/state/lesson-trajectories"
+        artifacts.append(_Artifact(f"{logs}/{yesterday}.jsonl", shared=True))
+        artifacts.append(_Artifact(f"{logs}/{today}.jsonl", shared=True))
+        if dropout and folders.dropout is None:
+            artifacts.append(_Artifact(f"{workspace}/state/lesson-dropout/{dropout}", shared=True))
+    return artifacts
 
 
-def _is_plain(name: str) -> bool:
+def _is_file_name(name: str) -> bool:
     """Return whether a text is a plain file name, which cannot lead to another folder."""
     try:
         return "/" not in name and "\0" not in name and len(os.fsencode(name)) <= _NAME_BYTES - len(".json")
@@ -136,81 +141,86 @@ def _is_plain(name: str) -> bool:
 
 
 def _workspace(start: str) -> str:
+    """Return the nearest workspace at or above a folder; the folder itself if there is none."""
     folder = start
     while True:
-        if any(os.path.exists(f"{folder}/{mark}") for mark in _WORKSPACE):
-            return folder
-        above = os.path.dirname(folder)
-        if above == folder:
+        for mark in _WORKSPACE:
+            if os.path.exists(f"{folder}/{mark}"):
+                return folder
+        if (above := os.path.dirname(folder)) == folder:
             return start
         folder = above
 
 
-def _of_artifact(artifact: _Artifact, raw: str, taken: Taken, most: int) -> list[Wire]:
+def _of_artifact(artifact: _Artifact, raw: str, states: ReadStates, limit: int) -> list[Wire]:
     from rightful.importers.sources.text_files import opened
 
-    known = taken.get(artifact.path, Known())
+    before = states.get(artifact.path, ReadState())
     try:
         with opened(artifact.path, follow=False) as file:
-            of = _of_document if artifact.whole else _of_lines
-            events, now = of(file, artifact, raw, known, most)
+            read = _of_document if artifact.whole else _of_lines
+            events, now = read(file, artifact, raw, before, limit)
     except OSError:
         return []
-    if now != known:
-        taken[artifact.path] = now
+    if now != before:
+        states[artifact.path] = now
     return events
 
 
-def _of_document(file: OpenFile, artifact: _Artifact, raw: str, known: Known, most: int) -> tuple[list[Wire], Known]:
+def _of_document(
+    file: OpenFile, artifact: _Artifact, raw: str, before: ReadState, limit: int
+) -> tuple[list[Wire], ReadState]:
     """Return the exposures of a document after those already read, if these are still its first ones."""
     del artifact
     data = file.stream.read(limits.HOOK_READ_BYTES + 1)
     mark = hashlib.sha256(data).hexdigest()
-    if len(data) > limits.HOOK_READ_BYTES or mark == known.mark:
-        return [], known
+    if len(data) > limits.HOOK_READ_BYTES or mark == before.mark:
+        return [], before
     events = _exposures(_reader(file), data, raw)
-    start = known.size if _digest(events[: known.size]) == known.seen else 0
-    end = min(start + most, len(events))
-    return events[start:end], Known(end, mark if end == len(events) else "", _digest(events[:end]))
+    start = before.size if _digest(events[: before.size]) == before.seen else 0
+    end = min(start + limit, len(events))
+    return events[start:end], ReadState(end, mark if end == len(events) else "", _digest(events[:end]))
 
 
 def _digest(events: list[Wire]) -> str:
     return hashlib.sha256("\n".join(event["key"] for event in events).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _of_lines(file: OpenFile, artifact: _Artifact, raw: str, known: Known, most: int) -> tuple[list[Wire], Known]:
+def _of_lines(
+    file: OpenFile, artifact: _Artifact, raw: str, before: ReadState, limit: int
+) -> tuple[list[Wire], ReadState]:
     """Return the exposures of the lines after those already read."""
     stream = file.stream
-    start = known.size if known.size and _mark(stream, known.size) == known.mark else 0
+    start = before.size if before.size and _mark_at(stream, before.size) == before.mark else 0
     if file.size - start > limits.HOOK_READ_BYTES:
-        return [], known
+        return [], before
     stream.seek(start)
-    own, size = _own(stream.read(file.size - start), raw, artifact, most)
+    own, size = _session_lines(stream.read(file.size - start), raw, artifact, limit)
     if not own and size < _WORTH_BYTES:
-        return [], known
+        return [], before
     reader = _reader(file)
     events = _exposures(reader, own, raw)
-    seen = binascii.a2b_base64(known.seen) if start else b""
+    seen = binascii.a2b_base64(before.seen) if start else b""
     digests = [bytes.fromhex(digest)[:_SEEN_BYTES] for digest in reader.seen]
     if seen and any(digest in seen for digest in digests):
-        events = _counted(file, artifact, raw, start, own)
+        events = _of_repeated_lines(file, artifact, raw, start, own)
     end = start + size
-    kept = binascii.b2a_base64(seen + b"".join(digests), newline=False).decode()
-    return events, Known(end, _mark(stream, end), kept)
+    digests_text = binascii.b2a_base64(seen + b"".join(digests), newline=False).decode()
+    return events, ReadState(end, _mark_at(stream, end), digests_text)
 
 
-def _counted(file: OpenFile, artifact: _Artifact, raw: str, start: int, own: bytes) -> list[Wire]:
+def _of_repeated_lines(file: OpenFile, artifact: _Artifact, raw: str, start: int, own: bytes) -> list[Wire]:
     """Return the exposures of lines that may repeat earlier lines of the file; all are decoded."""
     if start > limits.HOOK_READ_BYTES:
         return []
     reader = _reader(file)
     file.stream.seek(0)
-    before, _ = _own(file.stream.read(start), raw, artifact, start)
-    _exposures(reader, before, raw)
+    earlier, _ = _session_lines(file.stream.read(start), raw, artifact, start)
+    _exposures(reader, earlier, raw)
     return _exposures(reader, own, raw)
 
 
-def _mark(stream: BinaryIO, size: int) -> str:
+def _mark_at(stream: BinaryIO, size: int) -> str:
     """Return a digest of the start of a file, and of the bytes before a position."""
     stream.seek(0)
     head = stream.read(min(size, _MARK_BYTES))
@@ -218,7 +228,7 @@ def _mark(stream: BinaryIO, size: int) -> str:
     return hashlib.sha256(head + stream.read(min(size, _MARK_BYTES))).hexdigest()
 
 
-def _own(data: bytes, raw: str, artifact: _Artifact, most: int) -> tuple[bytes, int]:
+def _session_lines(data: bytes, raw: str, artifact: _Artifact, limit: int) -> tuple[bytes, int]:
     """Return the complete lines that may belong to this session, and the number of bytes searched."""
     needle = raw.encode("utf-8", "surrogatepass")
     if not artifact.shared or not _PLAIN.match(needle):
@@ -227,7 +237,7 @@ def _own(data: bytes, raw: str, artifact: _Artifact, most: int) -> tuple[bytes, 
     at, end = data.find(needle), 0
     while at >= 0 and (end := data.find(b"\n", at)) >= 0:
         lines.append(data[data.rfind(b"\n", 0, at) + 1 : end + 1])
-        if len(lines) == most:
+        if len(lines) == limit:
             return b"".join(lines), end + 1
         at = data.find(needle, end + 1)
     return b"".join(lines), data.rfind(b"\n") + 1
@@ -256,9 +266,9 @@ def _exposures(reader: LessonHookReader, own: bytes, raw: str) -> list[Wire]:
             found: list[Any] = list(reader.events(item))
         except InvalidEventError:
             continue
-        events += [event for event in found if isinstance(event, dict) and _named(event) in ours]
+        events += [event for event in found if isinstance(event, dict) and _session_and_alias(event) in ours]
     return events
 
 
-def _named(event: Wire) -> tuple[Any, bool]:
+def _session_and_alias(event: Wire) -> tuple[Any, bool]:
     return event.get("session"), event.get("alias", False)

@@ -19,7 +19,7 @@ FOLDER = "hook"
 """Its name in a ledger's folder."""
 
 
-class Known(NamedTuple):
+class ReadState(NamedTuple):
     """The read state of a file.
 
     Attributes:
@@ -34,7 +34,7 @@ class Known(NamedTuple):
     seen: str = ""
 
 
-Taken = dict[str, Known]
+ReadStates = dict[str, ReadState]
 """The read state of each file."""
 
 
@@ -52,14 +52,15 @@ class Cursor:
         name = hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()
         self._path = f"{self._folder}/{name}.json"
 
-    def load(self) -> Taken:
+    def load(self) -> ReadStates:
         """Return the stored read state; an empty one if it is unknown."""
         try:
             with open(self._path, "rb") as file:
-                kept = json.load(file)
-            if kept["store"] != self._store():
+                stored = json.load(file)
+            if stored["store"] != self._store():
                 return {}
-            return {path: Known(int(size), str(mark), str(seen)) for path, (size, mark, seen) in kept["taken"].items()}
+            states = stored["taken"].items()
+            return {path: ReadState(int(size), str(mark), str(seen)) for path, (size, mark, seen) in states}
         except (OSError, ValueError, TypeError, AttributeError, KeyError):
             return {}
 
@@ -70,17 +71,17 @@ class Cursor:
             facts.append(os.stat(f"{self._ledger}/store/journal"))
         return [number for file in facts for number in (file.st_dev, file.st_ino)]
 
-    def save(self, taken: Taken) -> None:
+    def save(self, states: ReadStates) -> None:
         """Store the read state, if the ledger's folder is writable."""
-        half = f"{self._path}.{os.getpid()}"
+        temporary = f"{self._path}.{os.getpid()}"
         with contextlib.suppress(OSError):
-            kept = {"store": self._store(), "taken": taken}
+            stored = {"store": self._store(), "taken": states}
             if not os.path.isdir(self._folder):
                 os.mkdir(self._folder, 0o700)
-            fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with open(fd, "w", encoding="ascii") as file:
-                json.dump(kept, file)
-            os.replace(half, self._path)
+                json.dump(stored, file)
+            os.replace(temporary, self._path)
 
     def forget(self) -> None:
         """Remove the cursor at the session's end, and the oldest cursors of other sessions if there are many."""

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from rightful import content, limits
 from rightful.errors import DamagedRowError, InvalidEventError, StorageError
 from rightful.importers.sources.text_files import opened
-from rightful.integrations.spool.spool_files import EVENTS, INPUT, DrainResult, append, read, set_aside_file
+from rightful.integrations.spool.durable_files import read_file, remove_torn
+from rightful.integrations.spool.spool_files import ASIDE, EVENTS, INPUT, append, set_aside_file
 
 if TYPE_CHECKING:
-    from rightful.integrations.spool.spool_files import Wire
+    from rightful.integrations.spool.spool_files import Spool, Wire
     from rightful.log.log import Log
 
 _FROM = re.compile(r"\.(?P<at>[0-9]{1,15})(?P<bad>b?)(?=\.events\.jsonl\Z)")
@@ -69,31 +70,52 @@ class _Part(NamedTuple):
     whole: bool
 
 
-def drain(log: Log, paths: list[str], *, timeout_s: float, events: int) -> DrainResult:
-    """Append the events of files, in their order, and remove the files.
+class DrainResult(NamedTuple):
+    """The result of a drain.
+
+    Attributes:
+        files: The number of files that were written to the ledger and removed.
+        aside: The new paths of files that can never be written.
+        left: The number of files that remain queued.
+    """
+
+    files: int = 0
+    aside: tuple[str, ...] = ()
+    left: int = 0
+
+
+def drain(
+    spool: Spool, log: Log, *, timeout_s: float, most: int | None = None, events: int = limits.SPOOL_COMMAND_EVENTS
+) -> DrainResult:
+    """Append the events of the queued files, the oldest first, and remove the files. No file blocks the others.
 
     Args:
+        spool: The spool.
         log: The ledger's log.
-        paths: The files.
         timeout_s: The maximum wait for other writers, for each append; seconds.
-        events: The number of events after which to stop.
+        most: The maximum number of files; all if None.
+        events: The number of events after which to stop. The next drain continues with the rest of a file.
 
     Raises:
         StorageError: The ledger cannot be written. Events that were not written stay in the spool.
     """
-    into = _Drain(log, timeout_s)
+    waiting = spool.waiting()
+    files = _Drain(log, timeout_s)
     batch: list[_Part] = []
-    taken = count = size = 0
-    for part in _parts_of_all(paths):
+    read = count = size = 0
+    for part in _parts_of_all(waiting[:most]):
         if batch and (count + len(part.events) > limits.INGEST_EVENTS or size + part.size > limits.INGEST_BYTES):
-            into.append(batch)
+            files.append(batch)
             batch, count, size = [], 0, 0
-            if taken >= events:
+            if read >= events:
                 break
         batch.append(part)
-        count, size, taken = count + len(part.events), size + part.size, taken + len(part.events)
-    into.append(batch)
-    return DrainResult(into.removed, tuple(into.aside))
+        count, size, read = count + len(part.events), size + part.size, read + len(part.events)
+    files.append(batch)
+    for folder in spool.folders:
+        remove_torn(folder)
+        remove_torn(f"{folder}/{ASIDE}")
+    return DrainResult(files.removed, tuple(files.aside), len(waiting) - files.removed - len(files.aside))
 
 
 class _Drain:
@@ -195,7 +217,7 @@ def _of_input(path: str) -> list[Wire] | None:
 
     if os.lstat(path).st_size > limits.SPOOL_LINE_BYTES:
         return None
-    data = read(path, limits.SPOOL_LINE_BYTES)
+    data = read_file(path, limits.SPOOL_LINE_BYTES)
     try:
         kept = json.loads(data)
         raw = kept["input"].encode("utf-8", "surrogateescape")

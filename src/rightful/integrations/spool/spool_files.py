@@ -12,17 +12,16 @@ A call that can never be written is moved to the folder `aside`, for people, and
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rightful import limits
-from rightful.importers.sources.private_folder import is_private, private_folder, sync_folder
-from rightful.integrations.spool.spool_places import PATHS, Places
+from rightful.importers.sources.private_folder import private_folder
+from rightful.integrations.spool.durable_files import open_marker, private_files, read_file, write_file
+from rightful.integrations.spool.spool_folders import PATHS, SpoolFolders
 
 if TYPE_CHECKING:
     from rightful.log.log import Log
@@ -45,23 +44,8 @@ EVENTS, INPUT = ".events.jsonl", ".input.json"
 _NOTE = ".note.json"
 _MORE = f"more{_NOTE}"
 _NAME_DIGITS = 32
-_TORN_S = 3_600
 _IN_VAIN_US = 60_000_000
 _AT_DIGITS = 16
-
-
-class DrainResult(NamedTuple):
-    """The result of a drain.
-
-    Attributes:
-        files: The number of files that were written to the ledger and removed.
-        aside: The new paths of files that can never be written.
-        left: The number of files that remain queued.
-    """
-
-    files: int = 0
-    aside: tuple[str, ...] = ()
-    left: int = 0
 
 
 class Spool:
@@ -77,9 +61,9 @@ class Spool:
 
     def __init__(self, ledger: str, environment: Mapping[str, str]) -> None:
         self._root = os.path.realpath(ledger)
-        self._places = Places(self._root, environment)
+        self._folders = SpoolFolders(self._root, environment)
         self._marks: list[str] = []
-        self.folders = (*self._places.usable, *self._places.former)
+        self.folders = [*self._folders.usable, *self._folders.former]
 
     # -- storing ---------------------------------------------------------------------------
 
@@ -103,10 +87,10 @@ class Spool:
         name = f"{hashlib.sha256(about.encode('utf-8', 'surrogatepass')).hexdigest()[:_NAME_DIGITS]}{_NOTE}"
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                note = json.loads(read(f"{folder}/{ASIDE}/{name}", limits.SPOOL_LINE_BYTES))
+                note = json.loads(read_file(f"{folder}/{ASIDE}/{name}", limits.SPOOL_LINE_BYTES))
                 count = int(note.get("count", 1)) + 1
                 note |= {"count": count, "reason": f"{reason} ({count} times)"}
-                return written(private_folder(f"{folder}/{ASIDE}"), name, json.dumps(note).encode())
+                return write_file(private_folder(f"{folder}/{ASIDE}"), name, json.dumps(note).encode())
         return self._note(name, _note_of(raw, reason, at_us))
 
     def _note(self, name: str, note: Wire) -> str | None:
@@ -115,10 +99,10 @@ class Spool:
             with contextlib.suppress(OSError, ValueError):
                 made = private_folder(f"{private_folder(folder)}/{ASIDE}")
                 if _has_room(made, len(data), limits.ASIDE_FILES):
-                    return written(made, name, data)
+                    return write_file(made, name, data)
                 if not os.path.lexists(f"{made}/{_MORE}"):
                     reason = "this folder is full: what was to be set aside from then on was not kept"
-                    written(made, _MORE, json.dumps({"at_us": note["at_us"], "reason": reason}).encode())
+                    write_file(made, _MORE, json.dumps({"at_us": note["at_us"], "reason": reason}).encode())
         return None
 
     def _keep(self, suffix: str, data: bytes, at_us: int) -> str | None:
@@ -127,16 +111,16 @@ class Spool:
             with contextlib.suppress(OSError, ValueError):
                 made = private_folder(folder)
                 if _has_room(made, len(data), limits.SPOOL_FILES):
-                    return written(made, _name(at_us, suffix), data)
+                    return write_file(made, _name(at_us, suffix), data)
                 full.append(made)
         if full:
             with contextlib.suppress(OSError):
-                os.close(_marked(f"{full[0]}/{FULL}"))
+                os.close(open_marker(f"{full[0]}/{FULL}"))
         return None
 
     def _usable(self) -> Iterator[str]:
         """Yield the folders; the ledger's own only if there is a ledger."""
-        own, *others = self._places.usable
+        own, *others = self._folders.usable
         if os.path.isdir(f"{self._root}/store"):
             yield own
         yield from others
@@ -145,7 +129,9 @@ class Spool:
 
     def waiting(self) -> list[str]:
         """Return the queued files, the oldest call first."""
-        found = [entry for folder in self.folders for entry in _entries(folder) if entry.name.endswith((EVENTS, INPUT))]
+        found = [
+            entry for folder in self.folders for entry in private_files(folder) if entry.name.endswith((EVENTS, INPUT))
+        ]
         return [entry.path for entry in sorted(found, key=lambda entry: entry.name)]
 
     def wait_s(self, at_us: int) -> float:
@@ -165,7 +151,7 @@ class Spool:
         """Record that a call timed out after the full wait. Calls with a shorter wait do not record it."""
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError):
-                fd = _marked(f"{private_folder(folder)}/{WAITED}")
+                fd = open_marker(f"{private_folder(folder)}/{WAITED}")
                 try:
                     os.utime(fd, ns=(at_us * 1_000, at_us * 1_000))
                 finally:
@@ -174,46 +160,19 @@ class Spool:
 
     def note_success(self) -> None:
         """Record that the ledger can be written again, and remember its path."""
-        self._places.remember()
+        self._folders.remember()
         for mark in self._marks:
             with contextlib.suppress(OSError):
                 os.unlink(mark)
 
     def aside(self) -> list[str]:
         """Return the files that were set aside."""
-        found = [entry for folder in self.folders for entry in _entries(f"{folder}/{ASIDE}")]
+        found = [entry for folder in self.folders for entry in private_files(f"{folder}/{ASIDE}")]
         return [entry.path for entry in sorted(found, key=lambda entry: entry.name)]
 
     def full(self) -> list[str]:
         """Return the marker files of refused calls."""
-        return [entry.path for folder in self.folders for entry in _entries(folder) if entry.name == FULL]
-
-    # -- draining --------------------------------------------------------------------------
-
-    def drain(
-        self, log: Log, *, timeout_s: float, most: int | None = None, events: int = limits.SPOOL_COMMAND_EVENTS
-    ) -> DrainResult:
-        """Append the events of the queued files, the oldest first, and remove the files. No file blocks the others.
-
-        Args:
-            log: The ledger's log.
-            timeout_s: The maximum wait for other writers, for each append; seconds.
-            most: The maximum number of files; all if None.
-            events: The number of events after which to stop. The next drain continues with the rest of a file.
-
-        Raises:
-            StorageError: The ledger cannot be written. Events that were not written stay in the spool.
-        """
-        from rightful.integrations.spool import spool_drain
-
-        waiting = self.waiting()
-        drained = spool_drain.drain(
-            log, waiting if most is None else waiting[:most], timeout_s=timeout_s, events=events
-        )
-        for folder in self.folders:
-            for place in (folder, f"{folder}/{ASIDE}"):
-                _remove_torn(place)
-        return drained._replace(left=len(waiting) - drained.files - len(drained.aside))
+        return [entry.path for folder in self.folders for entry in private_files(folder) if entry.name == FULL]
 
 
 def append(log: Log, events: list[Wire], *, timeout_s: float) -> list[Receipt]:
@@ -229,21 +188,6 @@ def append(log: Log, events: list[Wire], *, timeout_s: float) -> list[Receipt]:
         return log.append(events, timeout_s=timeout_s)
     except OutcomeUnknownError:
         return log.append(events, timeout_s=limits.HOOK_TOTAL_S)  # queued after the first; its events are `duplicate`
-
-
-def read(path: str, most: int) -> bytes:
-    """Return the bytes of a regular file.
-
-    Raises:
-        OSError: The file cannot be read, has more than `most` bytes, or is not a regular file.
-    """
-    from rightful.importers.sources.text_files import opened
-
-    with opened(path, follow=False) as file:
-        data = file.stream.read(most + 1)
-    if len(data) > most:
-        raise OSError(errno.EFBIG, "longer than what is read", path)
-    return data
 
 
 def set_aside_file(path: str, name: str) -> str:
@@ -275,62 +219,8 @@ def _note_of(raw: bytes, reason: str, at_us: int) -> Wire:
     return {"at_us": at_us, "reason": reason, "bytes": len(raw), "input": _text(raw[: limits.ASIDE_BYTES])}
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """Return the regular files in a folder; none if it is missing, or may belong to another user.
-
-    Other entries, such as a FIFO or a link, are skipped, because reading them could block forever.
-    """
-    try:
-        if not is_private(folder):
-            return []
-        with os.scandir(folder) as listing:
-            return [entry for entry in listing if entry.name[:1] != "." and entry.is_file(follow_symlinks=False)]
-    except (OSError, ValueError):
-        return []
-
-
 def _has_room(folder: str, size: int, most: int) -> bool:
     """Return whether one more file fits into a folder. Existing files are kept; the newest is refused."""
-    kept = [entry for entry in _entries(folder) if entry.name not in {FULL, WAITED, PATHS, _MORE}]
+    kept = [entry for entry in private_files(folder) if entry.name not in {FULL, WAITED, PATHS, _MORE}]
     sizes = [entry.stat(follow_symlinks=False).st_size for entry in kept]
     return len(sizes) < most and sum(sizes) + size <= limits.SPOOL_BYTES
-
-
-def _marked(path: str) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return os.open(path, flags, 0o600)
-
-
-def written(folder: str, name: str, data: bytes) -> str:
-    """Write a file atomically and durably, and return its path.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
-    half, path = f"{folder}/.{os.urandom(4).hex()}-{name}", f"{folder}/{name}"
-    fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            os.fchmod(fd, 0o600)
-            left = memoryview(data)
-            while left:
-                left = left[os.write(fd, left) :]
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.rename(half, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(half)
-        raise
-    with contextlib.suppress(OSError):
-        sync_folder(folder)
-    return path
-
-
-def _remove_torn(folder: str) -> None:
-    """Remove the temporary files of killed calls; no call writes for an hour."""
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(folder) if is_private(folder) else ():
-            if entry.name.startswith(".") and time.time() - entry.stat(follow_symlinks=False).st_mtime > _TORN_S:
-                os.unlink(entry.path)

@@ -12,8 +12,9 @@ from tests.log.facts import exposure
 
 from rightful import ledger as app
 from rightful import limits
-from rightful.integrations.spool.spool_files import DrainResult, Spool
-from rightful.integrations.spool.spool_places import may_wait
+from rightful.integrations.spool.spool_drain import DrainResult, drain
+from rightful.integrations.spool.spool_files import Spool
+from rightful.integrations.spool.spool_folders import may_wait
 from rightful.ledger import Ledger
 
 AT_US = 1_785_579_400_000_000
@@ -25,7 +26,7 @@ def spool(ledger: Ledger, tmp_path: Path) -> Spool:
 
 
 def drained(spool: Spool, ledger: Ledger, **more: Any) -> DrainResult:
-    return spool.drain(ledger.log, timeout_s=1, **more)
+    return drain(spool, ledger.log, timeout_s=1, **more)
 
 
 def test_a_ledger_that_is_not_there_is_spooled_for_in_the_users_own_folder(tmp_path: Path) -> None:

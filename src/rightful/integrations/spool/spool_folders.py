@@ -25,7 +25,7 @@ _NAME_DIGITS = 32
 _PATHS_BYTES = 1 << 20
 
 
-class Places:
+class SpoolFolders:
     """The folders that may contain a ledger's queued calls.
 
     Args:
@@ -39,22 +39,24 @@ class Places:
 
     def __init__(self, root: str, environment: Mapping[str, str]) -> None:
         self._root = root
-        self._known = _known(root)
-        self.usable = (f"{root}/{FOLDER}", *_elsewhere(root, environment))
-        gone = [path for path in self._known if path != root and not os.path.lexists(f"{path}/store")]
-        self.former = tuple(folder for path in gone for folder in _elsewhere(path, environment))
+        self._paths = _stored_paths(root)
+        self.usable = [f"{root}/{FOLDER}", *_outside(root, environment)]
+        self.former: list[str] = []
+        for path in self._paths:
+            if path != root and not os.path.lexists(f"{path}/store"):
+                self.former += _outside(path, environment)
 
     def remember(self) -> None:
         """Store the ledger's current path if it is new."""
-        if self._known[-1:] == [self._root]:
+        if self._paths[-1:] == [self._root]:
             return
         from rightful.importers.sources.private_folder import private_folder
-        from rightful.integrations.spool.spool_files import written
+        from rightful.integrations.spool.durable_files import write_file
 
-        known = [*(path for path in self._known if path != self._root), self._root][-limits.SPOOL_PATHS :]
+        paths = [*(path for path in self._paths if path != self._root), self._root][-limits.SPOOL_PATHS :]
         with contextlib.suppress(OSError, ValueError):
-            written(private_folder(f"{self._root}/{FOLDER}"), PATHS, json.dumps(known).encode())
-            self._known = known
+            write_file(private_folder(f"{self._root}/{FOLDER}"), PATHS, json.dumps(paths).encode())
+            self._paths = paths
 
 
 def may_wait(root: str, environment: Mapping[str, str]) -> bool:
@@ -72,24 +74,21 @@ def _roots(environment: Mapping[str, str]) -> tuple[str, str]:
     return f"{home}/rightful/{FOLDER}", f"{temp}/rightful-{FOLDER}-{os.geteuid()}"
 
 
-def _elsewhere(root: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+def _outside(root: str, environment: Mapping[str, str]) -> list[str]:
     """Return the folders outside of a ledger, without relative paths, which depend on the working folder."""
     name = hashlib.sha256(os.fsencode(root)).hexdigest()[:_NAME_DIGITS]
-    return tuple(f"{folder}/{name}" for folder in _roots(environment) if os.path.isabs(folder))
+    return [f"{folder}/{name}" for folder in _roots(environment) if os.path.isabs(folder)]
 
 
-def _known(root: str) -> list[str]:
+def _stored_paths(root: str) -> list[str]:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         fd = os.open(f"{root}/{FOLDER}/{PATHS}", flags)
         try:
-            kept = json.loads(os.read(fd, _PATHS_BYTES))
+            paths = json.loads(os.read(fd, _PATHS_BYTES))
         finally:
             os.close(fd)
     except (OSError, ValueError):
         return []
-    return (
-        [path for path in kept if isinstance(path, str) and os.path.isabs(path) and "\0" not in path]
-        if isinstance(kept, list)
-        else []
-    )
+    paths = paths if isinstance(paths, list) else []
+    return [path for path in paths if isinstance(path, str) and os.path.isabs(path) and "\0" not in path]
