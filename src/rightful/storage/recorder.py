@@ -205,7 +205,9 @@ class LMDBRecorder(LedgerRecorder):
     def close(self) -> None:
         """Release the store; the last handle of the process closes it."""
         self._store = None
-        open_stores.release(self._handle)  # the child of a fork has no entry for its parent's handle
+        if self._handle is not None:
+            open_stores.release(self._handle)  # the child of a fork has no entry for its parent's handle
+            self._handle = None
 
     def __enter__(self) -> Self:
         return self

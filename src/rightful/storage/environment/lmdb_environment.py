@@ -134,20 +134,15 @@ class Environment:
 
     def _open_tables(self) -> None:
         env = self._raw()
-        meta = self._table(META)
+        meta = _table(env, META)
         with env.begin() as txn:
             self.about = self._checked(None if meta is None else txn.get(ABOUT, db=meta))
-        tables = {name: self._table(name.encode(), dup=dup) for name, dup in self.kind.tables.items()}
-        missing = sorted(name for name, table in tables.items() if table is None)
-        if missing:
-            raise ForeignStoreError(str(self.root), f"table {missing[0]!r} is missing")
-        self.tables = {"meta": meta, **tables}
-
-    def _table(self, name: bytes, *, dup: bool = False) -> Any:  # noqa: ANN401 - lmdb hides the class
-        try:
-            return self._raw().open_db(name, create=False, dupsort=dup, dupfixed=dup)
-        except lmdb.NotFoundError:
-            return None
+        tables = {"meta": meta}
+        for name, dup in self.kind.tables.items():
+            tables[name] = _table(env, name.encode(), dup=dup)
+            if tables[name] is None:
+                raise ForeignStoreError(str(self.root), f"table {name!r} is missing")
+        self.tables = tables
 
     def _checked(self, record: bytes | None) -> About:
         try:
@@ -391,3 +386,10 @@ class Environment:
         self.journal.forget()
         if self._hold is not None:
             self._hold.close()
+
+
+def _table(env: lmdb.Environment, name: bytes, *, dup: bool = False) -> Any:  # noqa: ANN401 - lmdb hides the class
+    try:
+        return env.open_db(name, create=False, dupsort=dup, dupfixed=dup)
+    except lmdb.NotFoundError:
+        return None

@@ -13,6 +13,7 @@ import errno
 import os
 import stat
 import struct
+from operator import itemgetter
 from pathlib import Path
 
 from rightful import limits
@@ -185,11 +186,11 @@ def inspect(root: Path, store: Path) -> None:
             second = file.read(_PAGE_HEADER + _META.size)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ForeignStoreError(str(root), f"{STORE}/{DATA} is missing") from error
-    metas = [_META.unpack_from(page, _PAGE_HEADER) for page in (first, second) if len(page) == len(first)]
-    if len(metas) < 2 or metas[1][:2] != (_MAGIC, _VERSION):  # noqa: PLR2004 - LMDB has two
+    if len(second) < len(first) or _META.unpack_from(second, _PAGE_HEADER)[:2] != (_MAGIC, _VERSION):
         raise ForeignStoreError(str(root), f"{STORE}/{DATA} is cut short")
-    newest = max(metas, key=lambda meta: int(meta[4]))
-    needed = (newest[3] + 1) * page_bytes
+    metas = _META.unpack_from(first, _PAGE_HEADER), _META.unpack_from(second, _PAGE_HEADER)
+    last_page = max(metas, key=itemgetter(4))[3]  # of the newest transaction
+    needed = (last_page + 1) * page_bytes
     if size < needed:
         raise ForeignStoreError(str(root), f"{STORE}/{DATA} is cut short: {size} of {needed} bytes")
 
