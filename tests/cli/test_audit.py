@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_posteriors import fill
-from tests.projections.telling import exposed, graded
+from tests.projections.telling import exposed, graded, opened
 
 import rightful
 
@@ -89,9 +90,10 @@ def test_sides_with_equal_names_are_labelled_by_role(run: Run, ledger: Path) -> 
 
     out = run("audit", "bound", "--against", "bound").out
 
-    assert [line.split() for line in out.splitlines() if line.split()[:1] in (["reference"], ["bin"])] == [
-        ["bin", "reference", "policy"],
-        ["reference", "policy", "Δ", "mean", "W1", "TV", "reference", "policy"],
+    rows = [line.split() for line in out.splitlines() if line.split()[:1] in (["against"], ["bin"])]
+    assert rows[1:] == [
+        ["bin", "against", "audited"],
+        ["against", "audited", "Δ", "mean", "W1", "TV", "against", "audited"],
     ]
     assert "0.000" in out
     assert "-0.000" not in out
@@ -168,7 +170,7 @@ def test_audit_leaves_opening_balances_out_of_both_sides(run: Run, ledger: Path)
         "2 of 2 credited grades (100%) went to another session's lessons. "
         "The best lesson changes from lessons/a.md to lessons/b\\u202e.md."
     )
-    assert "left out of both sides (1 source); --balances '*' counts them" in " ".join(done.out.split())
+    assert "left out of both sides (1 source)" in " ".join(done.out.split())
     assert (document["balances"], document["balances_left_out"]) == ([], ["/b.json"])
     ignored = {"through", "policy_hash", "reference_hash", "balances_left_out"}
     assert {key: value for key, value in document.items() if key not in ignored} == {
@@ -225,7 +227,9 @@ def test_hint_of_a_foreign_grade_explains_it_under_the_audited_rule(run: Run, le
     fill(ledger)
     open_balance(ledger)
 
-    assert "`rightful explain '#N' --policy historical-newest` shows" in " ".join(run("audit").out.split())
+    assert (
+        "What this rule did with a grade N:\n  rightful explain '#N' --policy historical-newest\n" in run("audit").out
+    )
     explained = " ".join(run("explain", "#3", "--policy", "historical-newest").out.split())
     assert "shown to claude-code:b of another run" in explained
     assert "in-balance" not in explained
@@ -292,8 +296,8 @@ def test_bounds_are_a_range_in_words_where_file_times_order_nothing(run: Run, le
     )
     assert (
         "No exact times are in the ledger for lessons of t:a. If you have a trajectory log or lesson events of it, "
-        "import them (`rightful import lesson-hook state/lesson-trajectories`) and audit again. `rightful audit "
-        "historical-newest --without-session t:a` audits without this session and its grades."
+        "import them (`rightful import lesson-hook state/lesson-trajectories`) and audit again. To audit without "
+        "t:a and its grades: rightful audit historical-newest --without-session t:a "
     ) in " ".join(out.split())
     excluded = run("audit", "historical-newest", "--without-session", "t:a").out
     assert excluded.startswith("0 of 1 credited grades (0%) went to another session's lessons. The best lesson stays y")
@@ -312,7 +316,7 @@ def test_only_sessions_without_a_log_are_to_be_imported(run: Run, ledger: Path) 
 
     assert "for lessons of t:a, t:b, t:c, 3 more. " in text
     assert "lesson events of t:b, t:c, t:d, 2 more, import them" in text
-    assert "--without-session t:a` audits without this session and its grades; repeat the option to" in text
+    assert "To audit without t:a and its grades (repeat the option to exclude more sessions): rightful audit " in text
 
 
 def test_policy_option_applies_its_aliases_to_both_sides(run: Run, ledger: Path, here: Path) -> None:
@@ -329,6 +333,79 @@ def test_policy_option_applies_its_aliases_to_both_sides(run: Run, ledger: Path,
     assert "historical-newest with aliases.json (" in text
     assert "bound with aliases.json (" in text
     assert run("audit", "--recorded", "x.json", "--policy", "aliases.json").code == 2
+
+
+WORDS = [
+    ["audit", "historical-newest", "--policy", "my aliases.json", "--credit", "split", "--without-session", "t:c"],
+    ["audit", "--as-of", "4", "--without-grader", "human/*"],
+    ["audit", "--against", "historical-newest"],
+    ["audit", '{"join": "newest"}', "--against", "gptme", "--balances", "*"],
+]
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_the_printed_commands_are_those_to_paste(run: Run, ledger: Path, here: Path, words: list[str]) -> None:
+    """Each is one line, whatever the width, and has all options of the reader."""
+    (here / "my aliases.json").write_text('{"arm_aliases": {"./x": "x"}}')
+    fill_untimed(ledger)
+    words = ["--ledger", ".rightful", *words] if "--as-of" in words else words
+    newest = [*words, "--join", "newest"] if "--as-of" in words else words
+
+    lines = run(*newest).out.splitlines()
+    exclude, explain = (next(line for line in lines if f" {word} " in line and line[:11] == "  rightful ")
+                        for word in ("audit", "explain"))  # fmt: skip
+    printed, explained = shlex.split(exclude)[1:], shlex.split(explain)[1:]
+
+    assert run(*printed).out.startswith("0 of 1 credited grades (0%)")
+    assert {*newest} <= {*printed}
+    assert printed[-2:] == ["--without-session", "t:a"]
+    assert run(*[word.replace("#N", "#3") for word in explained]).code == 0
+    assert "bound" in " ".join(printed) or "--against" in printed or "historical-newest" in printed
+
+
+def fill_untimed(ledger: Path) -> None:
+    """The file of A has no exact time, so B's grade can have paid A."""
+    with rightful.open(ledger) as opened:
+        file = exposed("t:a", "x", at=100.5) | {"at_basis": "file"}
+        opened.append([file, exposed("t:b", "y", at=90.5), graded("t:b", 0.8, at=200.5), exposed("t:c", "y", at=50.5)])
+
+
+def test_an_excluded_session_counts_on_neither_side(run: Run, ledger: Path) -> None:
+    """The evidence of A was lost by no rule: it was excluded. Only a rule against itself shows the effect."""
+    with rightful.open(ledger) as opened:
+        opened.append(
+            [exposed("t:a", "x"), graded("t:a", 0.5), exposed("t:b", "y", at=300), graded("t:b", 1.0, at=400)]
+        )
+
+    newest, same = (
+        run("audit", policy, "--without-session", "t:a", "--json").document for policy in ("historical-newest", "bound")
+    )
+
+    assert (newest["missing_mass"], newest["bound_credited_grades"]) == (0.0, 1)
+    assert (same["missing_mass"], same["bound_credited_grades"]) == (1.0, 2)
+    assert "bound, without session t:a (" in run("audit", "historical-newest", "--without-session", "t:a").out
+
+
+def test_a_label_has_one_hash(run: Run, ledger: Path) -> None:
+    """With opening balances in the ledger, an audit and an explanation of a newest-file rule leave them out."""
+    with rightful.open(ledger) as held:
+        held.append([opened(90), exposed("t:a", "x"), graded("t:a", 0.5)])
+
+    hashed = run("audit", "--json").document["policy_hash"][:12]
+
+    label = f"historical-newest, without opening balances ({hashed})"
+    assert label in " ".join(run("audit").out.split())
+    assert label in " ".join(run("explain", "#3", "--policy", "historical-newest").out.split())
+
+
+def test_no_heading_is_shortened(run: Run, ledger: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "workspace-policy.json").write_text('{"arm_aliases": {"./x": "x"}}')
+    fill(ledger)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    out = run("audit", "historical-newest", "--policy", "workspace-policy.json").out
+
+    assert "…" not in out.replace("0 … 1", "")
 
 
 MANY = '{"prior": [2, 2], "skew_s": 3, "credit": "split", "marginals": true}'

@@ -10,6 +10,8 @@ fits.
 
 from __future__ import annotations
 
+import shlex
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
@@ -17,6 +19,7 @@ from msgspec import structs
 from rightful import times
 from rightful.cli.output import decay_notice, terminal
 from rightful.cli.support import audit_recorded, options, what_if
+from rightful.policies import PRESETS
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +35,8 @@ _FOREIGN = 30  # grades that are shown
 _BIN_CHARS = 12  # the longest name of a bin
 _COUNT_CHARS = 7
 _LABEL_CHARS = 24
-
+_HASH_DIGITS = 12
+_POLICY_CHARS = 300  # the longest policy that is printed in a command
 _SESSIONS = 3  # that are named
 _UNTIMED = (
     "The count is a range because the order of some files is not known. No exact times are in the ledger for lessons "
@@ -43,7 +47,7 @@ _IMPORT = (
     "If you have a trajectory log or lesson events of {}, import them "
     "(`rightful import lesson-hook state/lesson-trajectories`) and audit again."
 )
-_EXCLUDE = "`{} --without-session {}` audits without this session and its grades{}."
+_EXCLUDE = "To audit without {} and its grades{}:"
 _NO_GRADES = (
     "There is nothing to audit: no grade counts under the policy. Import session records "
     "(`rightful import session-records FILE`), or check the `graders` of the policy."
@@ -82,7 +86,9 @@ def run(args: argparse.Namespace) -> int:
         return audit_recorded.run(args)
     (policy, against), as_of = _sides(args), options.as_of(args)
     with options.open_folded(args) as ledger:
-        policy = what_if.changed(args, policy, ledger, but=_BALANCES)
+        given, policy = policy, what_if.changed(args, policy, ledger, but=_BALANCES)
+        if given.policy != against.policy:
+            against = _without_sessions(against, given, policy)
         decay_at = options.decay_at(args, policy.policy, against.policy)
         counted = what_if.balances(args.balances)
         found = ledger.audit(policy.for_ledger, against.for_ledger, as_of=as_of, decay_at=decay_at, balances=counted)
@@ -94,8 +100,21 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         terminal.print_json(found.as_dict())
     else:
-        _show(found, policy, against, advice=[] if by_then else _advice(found, policy))
+        _show(args, found, policy, against, advice=[] if by_then else _advice(found))
     return terminal.DONE
+
+
+def _without_sessions(against: Named, given: Named, changed: Named) -> Named:
+    """Return the reference without the sessions that an option excludes: an audit compares two rules on one log.
+
+    A rule that is audited against itself shows the effect of the option, so its reference keeps them.
+    """
+    excluded = [name for name in changed.policy.without_sessions if name not in given.policy.without_sessions]
+    names = tuple(dict.fromkeys([*against.policy.without_sessions, *excluded]))
+    if names == against.policy.without_sessions:
+        return against
+    label = f"{against.label}, without session {' and '.join(excluded)}"
+    return options.Named(label, None, structs.replace(against.policy, without_sessions=names))
 
 
 def _note_own_balances(*sides: Named) -> None:
@@ -112,8 +131,8 @@ def _sides(args: argparse.Namespace) -> tuple[Named, Named]:
 
     With a what-if option and no policy, the reference itself is changed.
     """
-    default = "bound" if what_if.is_used(args, but=_BALANCES) else "historical-newest"
-    audited = options.policy_named(args.policy or args.against or default, "POLICY" if args.policy else "--against")
+    text = args.policy or args.against or _default(args)
+    audited = options.policy_named(text, "POLICY" if args.policy else "--against")
     reference = options.policy_named(args.against or "bound" if args.policy else "bound", "--against")
     if args.shared is None:
         return audited, reference
@@ -121,11 +140,15 @@ def _sides(args: argparse.Namespace) -> tuple[Named, Named]:
     return options.with_fields_of(audited, shared), options.with_fields_of(reference, shared)
 
 
+def _default(args: argparse.Namespace) -> str:
+    return "bound" if what_if.is_used(args, but=_BALANCES) else "historical-newest"
+
+
 def _balances(found: Audit) -> str | None:
     """Return which opening balances both sides count, in words; None in a ledger without any."""
     left_out = terminal.plural(len(found.balances_left_out), "source")
     if not found.balances:
-        return f"left out of both sides ({left_out}); --balances '*' counts them" if found.balances_left_out else None
+        return f"left out of both sides ({left_out})" if found.balances_left_out else None
     counted = f"those of {' and '.join(found.balances)} count on both sides"
     held = max(found.bins_policy.get("in_balance", 0), found.bins_bound.get("in_balance", 0))
     inside = f", and contain {terminal.plural(held, 'grade')}" if held else ""
@@ -140,24 +163,32 @@ class _SideNames(NamedTuple):
 
 
 def _side_names(policy: Named, against: Named) -> _SideNames:
-    from rightful.cli.output import tables
-
-    if policy.label == against.label:
-        return _SideNames("policy", "reference")
-    names = _SideNames(*(tables.shortened(terminal.safe(named.label), _LABEL_CHARS) for named in (policy, against)))
-    return names if names.policy != names.reference else _SideNames("policy", "reference")
+    """Return the labels; if they are equal or too long for a column, the words of the lines that have them."""
+    names = _SideNames(terminal.safe(policy.label), terminal.safe(against.label))
+    fit = names.policy != names.reference and max(map(len, names)) <= _LABEL_CHARS
+    return names if fit else _SideNames("audited", "against")
 
 
-def _show(found: Audit, policy: Named, against: Named, *, advice: list[str]) -> None:
+def _title(named: Named, policy_hash: str, found: Audit) -> str:
+    """Return the label and the hash of a side; an audit sets the field `balances` if the ledger has any."""
+    if policy_hash == named.policy.hash:
+        return named.title
+    balances = f"with the opening balances of {' and '.join(found.balances)}" if found.balances else what_if.NO_BALANCES
+    return f"{named.label}, {balances} ({policy_hash[:_HASH_DIGITS]})"
+
+
+def _show(args: argparse.Namespace, found: Audit, policy: Named, against: Named, *, advice: list[str]) -> None:
     from rightful.cli.output import tables
 
     named = structs.replace(found, policy=terminal.safe(policy.label), reference=terminal.safe(against.label))
     terminal.wrap_stdout(named.verdict(), *advice)
+    if found.untimed_sessions and not found.is_ordered and advice:
+        terminal.print_stdout(f"  {_without(args, found.untimed_sessions[0])}")
     given, owed = options.number(found.policy_mass), options.number(found.bound_mass)
     compared = bool(found.bound_credited_grades)
     facts = {
-        "audited": policy.title,
-        "against": against.title,
+        "audited": _title(policy, found.policy_hash, found),
+        "against": _title(against, found.reference_hash, found),
         "through": f"position {found.through:,}",
         "opening balances": _balances(found),
         "reward gone astray": _part(found.foreign_reward, "of all credited reward", found.foreign_reward_share),
@@ -174,13 +205,13 @@ def _show(found: Audit, policy: Named, against: Named, *, advice: list[str]) -> 
     _show_bins(found, names)
     _show_arms(found, names)
     _show_days(found)
-    _show_foreign(found, policy)
+    _show_foreign(args, found, policy)
 
 
-def _advice(found: Audit, policy: Named) -> list[str]:
+def _advice(found: Audit) -> list[str]:
     """Return why the first line has no number, or a range, and what to do about it; nothing where it has one."""
     if not found.is_ordered and (found.untimed_sessions or found.policy_credited_grades):
-        return [_range_reason(found, policy)]
+        return [_range_reason(found)]
     if found.policy_credited_grades:
         return []
     if not found.grades:
@@ -193,7 +224,7 @@ def _advice(found: Audit, policy: Named) -> list[str]:
     return ["The table of bins shows where they went; `rightful explain SESSION` gives the reason for one."]
 
 
-def _range_reason(found: Audit, policy: Named) -> str:
+def _range_reason(found: Audit) -> str:
     """Return why a count is a range: the sessions without exact times, what to import, and how to exclude them."""
     untimed, unlogged = found.untimed_sessions, found.unlogged_sessions
     if not untimed:
@@ -203,10 +234,22 @@ def _range_reason(found: Audit, policy: Named) -> str:
         reason.append(
             _IMPORT.format(_sessions(unlogged) if unlogged != untimed else "it" if len(untimed) == 1 else "them")
         )
-    command = f"rightful audit {policy.preset}" if policy.preset else "rightful audit POLICY"
-    more = "; repeat the option to exclude more sessions" if len(untimed) > 1 else ""
-    reason.append(_EXCLUDE.format(command, terminal.safe(untimed[0]), more))
-    return " ".join(reason)
+    more = " (repeat the option to exclude more sessions)" if len(untimed) > 1 else ""
+    return " ".join([*reason, _EXCLUDE.format(terminal.safe(untimed[0]), more)])
+
+
+def _without(args: argparse.Namespace, session: str) -> str:
+    """Return this audit without one session more, as it has to be typed."""
+    named = {"ledger": args.ledger, "against": args.against, "policy": args.shared}
+    places = {"as-of": args.as_of, "decay-at": args.decay_at}
+    policy = [args.policy] if args.policy is not None else [] if args.against is not None else [_default(args)]
+    before, *words = [
+        [f"--{name}", str(value)] if value is not None else [] for name, value in (named | places).items()
+    ]
+    changes = what_if.as_typed(args)
+    return shlex.join(
+        ["rightful", *before, "audit", *policy, *chain.from_iterable(words), *changes, "--without-session", session]
+    )
 
 
 def _sessions(names: tuple[str, ...]) -> str:
@@ -267,7 +310,7 @@ def _astray(foreign: int, bounds: tuple[int, int]) -> str:
     return f"{low:,}" if low == high else f"{foreign:,} ({low:,} to {high:,})"
 
 
-def _show_foreign(found: Audit, policy: Named) -> None:
+def _show_foreign(args: argparse.Namespace, found: Audit, policy: Named) -> None:
     """Show the newest foreign grades: their session, and the session that was credited."""
     from rightful.cli.output import indented, tables
 
@@ -277,15 +320,25 @@ def _show_foreign(found: Audit, policy: Named) -> None:
         [
             f"#{grade.grade}", indented.time_text(times.us_from(grade.at)), grade.session, options.number(grade.reward),
             grade.paid_session or "one of several", ", ".join(_file_name(arm) for arm in grade.arms),
-            "yes" if grade.certain else "by its time",
+            "in every order" if grade.certain else "by its time",
         ]
         for grade in found.foreign[-_FOREIGN:]
     ]  # fmt: skip
-    columns = dict.fromkeys(["grade", "given", "robbed session", "reward", "paid session", "arms", "certain"], "")
+    columns = dict.fromkeys(["grade", "given", "robbed session", "reward", "paid session", "arms", "foreign"], "")
     earlier = len(found.foreign) - len(rows)
-    note = f"`rightful explain '#N' --policy {policy.preset or 'POLICY'}` shows what this rule did with a grade"
-    note += f"; {terminal.plural(earlier, 'earlier grade')} in --json" if earlier else ""
-    tables.show_table(columns, rows, title="Foreign grades", note=note, drop=["arms", "certain", "given"])
+    note = f"{terminal.plural(earlier, 'earlier grade')} in --json" if earlier else None
+    tables.show_table(columns, rows, title="Foreign grades", note=note, drop=["arms", "foreign", "given"])
+    terminal.print_stdout("What this rule did with a grade N:", f"  {_explain(args, policy)}")
+
+
+def _explain(args: argparse.Namespace, policy: Named) -> str:
+    """Return the command that explains a grade under the audited policy, as it has to be typed."""
+    base, rule = PRESETS["bound"].as_dict(), policy.policy.as_dict()
+    text = policy.preset or terminal.json_text({name: value for name, value in rule.items() if value != base.get(name)})
+    if len(text) > _POLICY_CHARS:
+        text = "FILE"
+    ledger = [] if args.ledger is None else ["--ledger", str(args.ledger)]
+    return shlex.join(["rightful", *ledger, "explain", "#N", "--policy", text])
 
 
 def _file_name(arm: str) -> str:

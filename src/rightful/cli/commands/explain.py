@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from rightful.cli.output import decay_notice, terminal
-from rightful.cli.support import explain_target, options
+from rightful.cli.support import explain_target, options, what_if
+from rightful.cli.support.options import Named
 from rightful.errors import UpgradeError, UsageError
 
 if TYPE_CHECKING:
     import argparse
 
     from rightful.cli.support.explain_target import Target
-    from rightful.cli.support.options import Named
     from rightful.ledger import Ledger
 
 _ROWS = 20
@@ -77,7 +77,8 @@ def _over_the_log(policy: Named, ledger: Ledger) -> Named:
     if rule.join != "newest" or rule.balances is not None or not ledger.projected().facts.balances:
         return policy
     terminal.note_stderr("opening balances are ignored, as in an audit of a newest-file rule.")
-    return policy._replace(preset=None, policy=structs.replace(rule, balances=()))
+    label = f"{policy.label}, {what_if.NO_BALANCES}"
+    return Named(label, None, structs.replace(rule, balances=()))
 
 
 def _without_projection(args: argparse.Namespace, policy: Named) -> None:

@@ -29,6 +29,8 @@ _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw]?)")
 _PAIR = re.compile(r"((?:[^=]|==)+)=(?!=)(.+)", re.DOTALL)  # `==` is a `=` of a name
 _NONE = "none"
+NO_BALANCES = "without opening balances"
+"""What to call a policy that counts no opening balances."""
 
 _HELP = {
     "join": "exposures to credit: the own run's (bound), the newest session's (newest)",
@@ -77,6 +79,16 @@ def add(parser: argparse.ArgumentParser, **others: str) -> None:
 def is_used(args: argparse.Namespace, *, but: str = "") -> bool:
     """Return whether any of the options was given, except the option `but`."""
     return any(getattr(args, name) is not None for name in _HELP if name != but)
+
+
+def as_typed(args: argparse.Namespace) -> list[str]:
+    """Return the options that were given, as they have to be typed."""
+    found = []
+    for name in _HELP:
+        given = getattr(args, name)
+        for value in given if isinstance(given, list) else [] if given is None else [given]:
+            found += [f"--{name.replace('_', '-')}", value]
+    return found
 
 
 def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None, *, but: str = "") -> Named:
@@ -135,7 +147,7 @@ def _change(name: str, given: Any, wire: dict[str, Any]) -> tuple[str, Any, str]
             return "arm_aliases", {**wire["arm_aliases"], **pairs}, f"with {said}"
         case "balances":
             sources = balances(given)
-            said = f"with the opening balances of {_listed(sources)}" if sources else "without opening balances"
+            said = f"with the opening balances of {_listed(sources)}" if sources else NO_BALANCES
             return "balances", sources, said
         case _:
             return name, given, f"{name.replace('_', ' ')} {given}"
