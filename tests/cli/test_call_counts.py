@@ -21,7 +21,7 @@ import rightful
 
 SOURCE: Final = str(Path(rightful.__file__).parent)
 TRANSCRIPTS: Final = Path(__file__).parents[1] / "samples" / "claude" / "projects" / "-home-dev-my-proj"
-MOST: Final = {"posteriors under another policy": 236, "import of one transcript": 2500, "call of a hook": 206}
+MOST: Final = {"posteriors under another policy": 122, "import of one transcript": 2500, "call of a hook": 206}
 
 
 def calls_of(work: Callable[[], object]) -> list[str]:

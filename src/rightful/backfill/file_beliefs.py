@@ -292,5 +292,5 @@ def _statistics(found: Beliefs) -> Sums:
     for opened in found.openings:
         for key, held in _entries(opened, policy):
             won, lost = scaled(held.alpha) - unit, scaled(held.beta) - unit
-            sums.add(Sums({key: (held.n, won + lost, won)}))
+            sums.add({key: (held.n, won + lost, won)})
     return sums

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from msgspec import structs
@@ -71,7 +72,7 @@ class PolicySums:
 
     def shift(self, facts: Facts, settlement: Settlement, sign: int) -> None:
         """Add a settlement of a closed set of names, or take it away."""
-        self.sums.add(sums_of(facts, settlement, self.policy, 0), sign)
+        self.sums.add(sums_of(facts, settlement, self.policy, 0).of, sign)
         for name, count in counters_of(settlement).items():
             self.counters[name] = self.counters.get(name, 0) + sign * count
 
@@ -101,13 +102,14 @@ class Projected:
 
     def _alone(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """Return what the work returns, with the lock held and from whole facts."""
-        return run_locked(self._lock, lambda: self._from_whole(work, *args, **options))
+        return run_locked(self._lock, partial(self._from_whole, work, *args, **options))
 
     def _from_whole(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         is_torn, self._is_whole = not self._is_whole, False
         if is_torn:
             self._start_again()
-        self._load()
+        if not self._loaded:
+            self._load()
         facts = self.facts
         try:
             if is_torn:
@@ -174,8 +176,6 @@ class Projected:
         self._cached = self._runs = None
 
     def _load(self) -> None:
-        if self._loaded:
-            return
         self._loaded = True
         assert self.store is not None
         if (stored := self.store.load(self.log.head(), self._anchor)) is not None:
@@ -307,11 +307,12 @@ class Projected:
 
     def _kept_up_sums(self, policy: Policy) -> PolicySums:
         """Return the kept-up answer of a policy; of the oldest ones only the last few are kept."""
-        standing = self._standing.pop(policy.hash, None)
+        key = policy.hash
+        standing = self._standing.pop(key, None)
         if standing is None:
             standing = self._without(policy) if policy.without_sessions else self._tallied(policy)
-            self.facts.names.prepare()
-        self._standing[policy.hash] = standing
+            self.facts.names.index()
+        self._standing[key] = standing
         while len(self._standing) > KEPT_POLICIES:
             del self._standing[next(iter(self._standing))]
         return standing

@@ -18,7 +18,6 @@ from rightful.projections.credit.inputs import (
     IN_BALANCE,
     RETRACTED,
     balances,
-    canonical_arms,
     pays_producer,
 )
 from rightful.projections.credit.runs import quarantined
@@ -198,10 +197,10 @@ def _rewardless_graders(ground: Ground) -> Iterator[Alarm]:
 
 def _withheld(ground: Ground) -> Iterator[Alarm]:
     """Arms that a run was shown though another exposure of the same run says that they were withheld."""
-    canonical, arms = canonical_arms(ground.facts, ground.policy)
-    both = crossed(ground.inputs, canonical)
+    both = crossed(ground.inputs)
     if not len(both):
         return
+    arms = ground.inputs.arms
     run, arm = both >> 32, both & 0xFFFFFFFF
     numbers, times = np.unique(arm, return_counts=True)
     order = np.argsort(-times, kind="stable")

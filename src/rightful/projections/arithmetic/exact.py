@@ -12,13 +12,10 @@ after a permutation.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
+from numpy.typing import NDArray
 
 from rightful import errors
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 SCALE_BITS = 1126
 """A total is a number of 2**-1126: the last bit of the smallest float64, 2**-1074, and 52 bits
@@ -30,7 +27,8 @@ _CHUNK_VALUES = 1 << 25
 """Values added in one go. A high half has 27 bits and a low half 26, and 27 + 25 <= 53: no
 float sum of so many halves leaves the integers that float64 counts exactly."""
 
-_ONE = 1 << SCALE_BITS
+UNIT = 1 << SCALE_BITS
+"""1 as a total."""
 
 
 def scaled(x: float) -> int:
@@ -67,7 +65,7 @@ def value(total: int, plus: float = 0.0) -> float:
         UsageError: The sum is larger than any float64, or `plus` is not finite.
     """
     try:
-        return (total + scaled(plus) if plus else total) / _ONE
+        return (total + scaled(plus) if plus else total) / UNIT
     except OverflowError:
         raise errors.UsageError("the sum is larger than any float64 can say; it was not rounded to infinity") from None
 
@@ -91,8 +89,6 @@ def group_sums(keys: NDArray[np.int64], values: NDArray[np.float64], n_keys: int
     Raises:
         UsageError: The shapes differ, a key is out of range or a value is not finite. Nothing is summed.
     """
-    import numpy as np
-
     keys, values = np.asarray(keys, dtype=np.int64), np.asarray(values, dtype=np.float64)
     _check(keys, values, n_keys)
     totals = [0] * n_keys
@@ -103,8 +99,6 @@ def group_sums(keys: NDArray[np.int64], values: NDArray[np.float64], n_keys: int
 
 
 def _check(keys: NDArray[np.int64], values: NDArray[np.float64], n_keys: int) -> None:
-    import numpy as np
-
     if keys.ndim != 1 or keys.shape != values.shape:
         raise errors.UsageError(f"keys {keys.shape} and values {values.shape} must be flat and of one length")
     if len(keys) and not 0 <= keys.min() <= keys.max() < n_keys:
@@ -116,13 +110,16 @@ def _check(keys: NDArray[np.int64], values: NDArray[np.float64], n_keys: int) ->
 
 def _add_chunk(totals: list[int], keys: NDArray[np.int64], values: NDArray[np.float64]) -> None:
     """Add the values to `totals` in place; there are at most `_CHUNK_VALUES` of them."""
-    import numpy as np
-
     fraction, exponent = np.frexp(values)
     mantissa = np.ldexp(fraction, _MANTISSA_BITS).astype(np.int64)
     lowest, highest = int(exponent.min()), int(exponent.max())
     span = highest - lowest + 1
-    bins, slot = _bins(keys * span + (exponent - lowest), len(totals) * span)
+    slot = keys * span + (exponent - lowest)
+    size = len(totals) * span
+    if size <= max(4 * len(slot), 1 << 16):
+        bins = np.arange(size)
+    else:
+        bins, slot = np.unique(slot, return_inverse=True)
     high = np.bincount(slot, weights=mantissa >> _LOW_BITS, minlength=len(bins))
     low = np.bincount(slot, weights=mantissa & ((1 << _LOW_BITS) - 1), minlength=len(bins))
     used = np.flatnonzero((high != 0) | (low != 0))
@@ -130,16 +127,6 @@ def _add_chunk(totals: list[int], keys: NDArray[np.int64], values: NDArray[np.fl
     for place, top, bottom in zip(bins[used].tolist(), high[used].tolist(), low[used].tolist(), strict=True):
         key, above = divmod(place, span)
         totals[key] += ((int(top) << _LOW_BITS) + int(bottom)) << (shift + above)
-
-
-def _bins(place: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Name the bins and say which each value falls into; dense while that is not larger than the data."""
-    import numpy as np
-
-    if size <= max(4 * len(place), 1 << 16):
-        return np.arange(size, dtype=np.int64), place
-    bins, slot = np.unique(place, return_inverse=True)
-    return bins, slot
 
 
 def _not_finite(x: float) -> errors.UsageError:

@@ -7,7 +7,7 @@ of credits and the way in which they were split decide nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -37,12 +37,12 @@ class Sums:
     def __init__(self, of: dict[Key, Statistic] | None = None) -> None:
         self.of: dict[Key, Statistic] = {} if of is None else of
 
-    def add(self, other: Sums, sign: int = 1) -> None:
-        """Add other statistics, or take them away with `sign` -1."""
-        if sign == 1 and self.of.keys().isdisjoint(other.of):  # such as the first, and the contexts behind the arms
-            self.of.update(other.of)
+    def add(self, other: Mapping[Key, Statistic], sign: int = 1) -> None:
+        """Add other statistics, or subtract them with `sign` -1."""
+        if sign == 1 and self.of.keys().isdisjoint(other):  # such as the first, and the contexts after the arms
+            self.of.update(other)
             return
-        for key, (n, mass, success) in other.of.items():
+        for key, (n, mass, success) in other.items():
             old = self.of.get(key, (0, 0, 0))
             new = (old[0] + sign * n, old[1] + sign * mass, old[2] + sign * success)
             if new == (0, 0, 0):
@@ -83,7 +83,9 @@ def sums_of(facts: Facts, settlement: Settlement, policy: Policy, decay_at_us: i
         policy: The rule; its decay weighs the credits.
         decay_at_us: The time of a `time` decay; microseconds since 1970, UTC.
     """
-    weight = settlement.credit_weight * decay_of(settlement, policy, decay_at_us)
+    weight = settlement.credit_weight
+    if policy.decay is not None:
+        weight = weight * decay_of(settlement, policy, decay_at_us)
     sums = Sums()
     none = np.zeros(len(weight), np.int64)
     _sum(sums, settlement, weight, none, [None])
@@ -112,7 +114,7 @@ def _sum(sums: Sums, settlement: Settlement, weight: Floats, place: Ints, contex
             mass[at],
             success[at],
         )
-    sums.add(Sums(part))
+    sums.add(part)
 
 
 def _grouped(key: Ints, size: int) -> tuple[list[tuple[int, int]], Ints, list[int]]:

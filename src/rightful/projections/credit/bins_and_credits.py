@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from rightful.policies import Policy
@@ -21,10 +22,9 @@ from rightful.projections.credit.inputs import (
     NO_BIN,
     UNMAPPED,
     CreditInputs,
-    canonical_arms,
 )
 from rightful.projections.credit.joins import FOREIGN, Sources, Targets
-from rightful.projections.facts.columns import Floats, Ints, Mask
+from rightful.projections.facts.columns import Floats, Ints, Mask, expanded
 from rightful.projections.facts.facts import Aside
 
 PAIRS_AT_ONCE = 1 << 20
@@ -99,31 +99,30 @@ def pay(
         sources: What they pay under the newest-file rule; None under the bound rule.
     """
     reward, unmapped = _rewards(inputs, effective_grades)
-    every = _every(inputs, effective_grades, targets, sources)
+    every_pair = _every_pair(inputs, effective_grades, targets, sources)
     none = np.zeros(len(effective_grades.grade), np.bool_)
-    contested = effective_grades.shared | _contested(inputs, effective_grades, every) if sources is None else none
-    bins = _bins(inputs, effective_grades, every, targets if sources is None else sources, unmapped, contested)
-    canonical, arms = canonical_arms(inputs.facts, inputs.policy)
+    contested = effective_grades.shared | _contested(inputs, effective_grades, every_pair) if sources is None else none
+    bins = _bins(inputs, effective_grades, every_pair, targets if sources is None else sources, unmapped, contested)
     parts: list[Credits] = []
     late_arms, first_us = 0, np.full(len(bins), np.iinfo(np.int64).max)
-    for pairs in every():
+    for pairs in every_pair:
         paid = pairs.live & (bins[pairs.unit] == CREDITED)
-        mine = Pairs(pairs.unit[paid], pairs.shown[paid], paid[paid], paid[paid])
-        parts.append(_credits(inputs, mine, canonical))
-        late_arms += _late_arms(inputs, pairs, canonical)
-        np.minimum.at(first_us, mine.unit, inputs.shown.at[mine.shown])
-    owed = Credits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    weight, arm_reward, unexposed, paid_credits = _weigh(inputs, effective_grades, owed, reward, arms)
-    inside = _in_balance(inputs, effective_grades, paid_credits, arms)
-    if inside.any():
+        unit, shown = pairs.unit[paid], pairs.shown[paid]
+        parts.append(_credits(inputs, unit, shown))
+        if pairs.late.any():
+            late_arms += _late_arms(inputs, pairs)
+        np.minimum.at(first_us, unit, inputs.shown.at[shown])
+    owed = Credits(*[np.concatenate(columns) for columns in zip(*parts, strict=True)]) if parts[1:] else parts[0]
+    weight, arm_reward, unexposed, paid_credits = _weigh(inputs, effective_grades, owed, reward)
+    if inputs.balances and (inside := _in_balance(inputs, effective_grades, paid_credits)).any():
         bins[inside] = IN_BALANCE
-        owed = Credits(*(column[~inside[owed.unit]] for column in owed))
-        weight, arm_reward, unexposed, paid_credits = _weigh(inputs, effective_grades, owed, reward, arms)
+        owed = Credits(*[column[~inside[owed.unit]] for column in owed])
+        weight, arm_reward, unexposed, paid_credits = _weigh(inputs, effective_grades, owed, reward)
     nobody = np.full(len(bins), NO_BIN, np.int64)
     counters = {
         "late_exposures": late_arms,
         "pending_sessions": _pending(inputs, effective_grades, targets),
-        "crossover_arms": len(crossed(inputs, canonical)),
+        "crossover_arms": len(crossed(inputs)),
         "per_arm_unexposed": unexposed,
         "foreign_grades": 0 if sources is None else int(((bins == CREDITED) & (sources.kind == FOREIGN)).sum()),
     }
@@ -140,7 +139,7 @@ def pay(
         *paid_credits,
         weight,
         arm_reward,
-        arms,
+        inputs.arms,
         counters,
     )
 
@@ -154,40 +153,51 @@ def _rewards(inputs: CreditInputs, effective_grades: EffectiveGrades) -> tuple[F
     return reward, np.isnan(reward)
 
 
-def _every(
+def _every_pair(
     inputs: CreditInputs, effective_grades: EffectiveGrades, targets: Targets, sources: Sources | None
-) -> Callable[[], Iterable[Pairs]]:
-    """Return what goes through all pairs, some units at a time.
+) -> Iterable[Pairs]:
+    """Return all pairs, some units at a time; they can be iterated over again.
 
     A session of many grades and many exposures has their product of pairs, so they are not all
-    held at once.
+    in memory at once.
     """
     low, high = (targets.low, targets.high) if sources is None else (sources.low, sources.high)
     count = np.where(effective_grades.bin == NO_BIN, high - low, 0)
     part = np.cumsum(count) // PAIRS_AT_ONCE
     ends = np.append(np.flatnonzero(part[1:] != part[:-1]) + 1, len(count))
     slices = [slice(start, end) for start, end in pairwise([0, *ends.tolist()])]
-    if len(slices) == 1:
-        once = _pairs(inputs, effective_grades, targets, sources, count, slices[0])
-        return lambda: (once,)
-    return lambda: (_pairs(inputs, effective_grades, targets, sources, count, part) for part in slices)
+    order = targets.reach.order if sources is None else sources.order
+    every_pair = _PairSlices(inputs, inputs.grades.at[effective_grades.grade], order, low, count, slices)
+    return [every_pair.of(slices[0])] if len(slices) == 1 else every_pair
 
 
-def _pairs(
-    inputs: CreditInputs,
-    effective_grades: EffectiveGrades,
-    targets: Targets,
-    sources: Sources | None,
-    count: Ints,
-    part: slice,
-) -> Pairs:
-    """Return the pairs of a slice of the units; `count` says how many each unit has."""
-    low, size = (targets.low if sources is None else sources.low)[part], count[part]
-    mine = np.repeat(np.arange(len(size)), size)
-    place = np.arange(len(mine)) - np.repeat(np.cumsum(size) - size, size) + low[mine]
-    shown = (targets.reach.order if sources is None else sources.order)[place]
-    unit = mine + (part.start or 0)
-    return Pairs(unit, shown, *in_time(inputs, inputs.grades.at[effective_grades.grade][unit], shown))
+class _PairSlices(msgspec.Struct, frozen=True):
+    """The pairs of all units, made slice by slice in each iteration.
+
+    Attributes:
+        inputs: The exposures and grades.
+        grade_at: The time of each unit's grade.
+        order: Rows of `CreditInputs.shown`, so that what a unit reaches is one range.
+        low: The start of each unit's range in `order`.
+        count: The length of each unit's range.
+        slices: The units that are looked at together.
+    """
+
+    inputs: CreditInputs
+    grade_at: Ints
+    order: Ints
+    low: Ints
+    count: Ints
+    slices: list[slice]
+
+    def of(self, part: slice) -> Pairs:
+        """Return the pairs of a slice of the units."""
+        unit, place = expanded(self.low[part], self.count[part])
+        unit, shown = unit + part.start, self.order[place]
+        return Pairs(unit, shown, *in_time(self.inputs, self.grade_at[unit], shown))
+
+    def __iter__(self) -> Iterator[Pairs]:
+        return map(self.of, self.slices)
 
 
 def in_time(inputs: CreditInputs, grade_at: Ints, shown: Ints) -> tuple[Mask, Mask]:
@@ -205,7 +215,7 @@ def in_time(inputs: CreditInputs, grade_at: Ints, shown: Ints) -> tuple[Mask, Ma
 def _bins(
     inputs: CreditInputs,
     effective_grades: EffectiveGrades,
-    every: Callable[[], Iterable[Pairs]],
+    every_pair: Iterable[Pairs],
     targets: Targets | Sources,
     unmapped: Mask,
     contested: Mask,
@@ -214,8 +224,8 @@ def _bins(
 
     Opening balances come later: what they contain is decided by the arms that a unit pays.
     """
-    live, arms, late, erased = (np.zeros(len(effective_grades.grade), np.bool_) for _ in range(4))
-    for pairs in every():
+    live, arms, late, erased = np.zeros((4, len(effective_grades.grade)), np.bool_)
+    for pairs in every_pair:
         live[pairs.unit[pairs.live]] = True
         arms[pairs.unit[pairs.live & (inputs.shown.size[pairs.shown] > 0)]] = True
         late[pairs.unit[pairs.late]] = True
@@ -227,26 +237,25 @@ def _bins(
     )
 
 
-def _in_balance(inputs: CreditInputs, effective_grades: EffectiveGrades, owed: Credits, arms: list[str]) -> Mask:
+def _in_balance(inputs: CreditInputs, effective_grades: EffectiveGrades, owed: Credits) -> Mask:
     """Return which units an opening balance contains: it holds an arm that the unit pays, up to its time or later."""
     inside = np.zeros(len(effective_grades.grade), np.bool_)
-    if inputs.balances and len(owed.unit):
-        until = inputs.contained_until(arms)
-        inside[owed.unit[effective_grades.since[owed.unit] <= until[owed.arm]]] = True
+    until = inputs.contained_until()
+    inside[owed.unit[effective_grades.since[owed.unit] <= until[owed.arm]]] = True
     return inside
 
 
-def _contested(inputs: CreditInputs, effective_grades: EffectiveGrades, every: Callable[[], Iterable[Pairs]]) -> Mask:
+def _contested(inputs: CreditInputs, effective_grades: EffectiveGrades, every_pair: Iterable[Pairs]) -> Mask:
     """Return which units reach an exposure that the effective grade of another run reaches too."""
     size = len(inputs.shown.row)
     lowest, highest = np.full(size, np.iinfo(np.int64).max), np.full(size, -1, np.int64)
-    for pairs in every():
+    for pairs in every_pair:
         shown, place = pairs.shown[pairs.live], effective_grades.place[pairs.unit[pairs.live]]
         np.minimum.at(lowest, shown, place)
         np.maximum.at(highest, shown, place)
     shared = lowest < highest
     contested = np.zeros(len(effective_grades.grade), np.bool_)
-    for pairs in every():
+    for pairs in every_pair:
         contested[pairs.unit[pairs.live & shared[pairs.shown]]] = True
     return contested
 
@@ -259,22 +268,20 @@ class Credits(NamedTuple):
     context: Ints
 
 
-def _arms_of(inputs: CreditInputs, pairs: Pairs, canonical: Ints) -> tuple[Ints, Ints]:
-    """Return (row of `pairs`, arm) for every arm that the pairs' exposures list."""
-    count = inputs.shown.size[pairs.shown]
-    row = np.repeat(np.arange(len(count)), count)
-    place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + inputs.shown.start[pairs.shown][row]
-    return row, canonical[inputs.facts.arms_shown["arm"][place]]
+def _arms_of(inputs: CreditInputs, shown: Ints) -> tuple[Ints, Ints]:
+    """Return (place in `shown`, arm) for every arm that some exposures list."""
+    place, listed = expanded(inputs.shown.start[shown], inputs.shown.size[shown])
+    return place, inputs.canonical[inputs.facts.arms_shown.columns["arm"][listed]]
 
 
-def _credits(inputs: CreditInputs, pairs: Pairs, canonical: Ints) -> Credits:
+def _credits(inputs: CreditInputs, unit: Ints, shown: Ints) -> Credits:
     """Return each unit's arms, each once, with the context of its first exposure.
 
     Under the `sequential` arithmetic an arm listed twice stays twice, as a stateful updater
     treats it.
     """
-    row, arm = _arms_of(inputs, pairs, canonical)
-    unit, shown = pairs.unit[row], pairs.shown[row]
+    row, arm = _arms_of(inputs, shown)
+    unit, shown = unit[row], shown[row]
     if inputs.policy.arithmetic == "sequential":
         order = np.lexsort((np.arange(len(row)), inputs.shown.pos[shown], unit))
         return Credits(unit[order], arm[order], inputs.shown.context[shown[order]])
@@ -287,7 +294,7 @@ def _credits(inputs: CreditInputs, pairs: Pairs, canonical: Ints) -> Credits:
 
 
 def _weigh(
-    inputs: CreditInputs, effective_grades: EffectiveGrades, owed: Credits, reward: Floats, arms: list[str]
+    inputs: CreditInputs, effective_grades: EffectiveGrades, owed: Credits, reward: Floats
 ) -> tuple[Floats, Floats, int, Credits]:
     """Return each credit's weight and reward, how many per-arm rewards named no exposed arm, and the credits left."""
     split = inputs.policy.credit in {"split", "salience_split"}
@@ -297,8 +304,9 @@ def _weigh(
     unexposed = 0
     aside = inputs.grades.aside[effective_grades.grade]
     ends = np.cumsum(count)
-    names = {arm: number for number, arm in enumerate(arms)}
-    for unit in np.flatnonzero((aside >= 0) & (count > 0)).tolist():
+    said_of_arms = np.flatnonzero((aside >= 0) & (count > 0)).tolist()
+    names = {arm: number for number, arm in enumerate(inputs.arms)} if said_of_arms else {}
+    for unit in said_of_arms:
         mine = slice(int(ends[unit] - count[unit]), int(ends[unit]))
         said: Aside = inputs.facts.asides[int(aside[unit])]
         own = owed.arm[mine]
@@ -312,7 +320,7 @@ def _weigh(
             total = matter.sum() if split else 1.0
             weight[mine] = matter / total if total > 0 else 0.0
     kept = weight > 0
-    return weight[kept], arm_reward[kept], unexposed, Credits(*(column[kept] for column in owed))
+    return weight[kept], arm_reward[kept], unexposed, Credits(*[column[kept] for column in owed])
 
 
 def _by_number(said: dict[str, float], names: dict[str, int], policy: Policy) -> dict[int, float]:
@@ -323,15 +331,12 @@ def _by_number(said: dict[str, float], names: dict[str, int], policy: Policy) ->
     return {names.get(arm, -2 - place): value for place, (arm, value) in enumerate(by_arm.items())}
 
 
-def _late_arms(inputs: CreditInputs, pairs: Pairs, canonical: Ints) -> int:
+def _late_arms(inputs: CreditInputs, pairs: Pairs) -> int:
     """Return how many (unit, arm) were dropped because every exposure of the arm came after the grade."""
-    if not pairs.late.any():
-        return 0
     keys = []
     for mask in (pairs.late, pairs.live):
-        chosen = Pairs(pairs.unit[mask], pairs.shown[mask], mask[mask], mask[mask])
-        row, arm = _arms_of(inputs, chosen, canonical)
-        keys.append(np.unique(chosen.unit[row] << 32 | arm))
+        row, arm = _arms_of(inputs, pairs.shown[mask])
+        keys.append(np.unique(pairs.unit[mask][row] << 32 | arm))
     return int((~np.isin(keys[0], keys[1])).sum())
 
 
@@ -344,22 +349,21 @@ def _pending(inputs: CreditInputs, effective_grades: EffectiveGrades, targets: T
     return int(waiting.sum())
 
 
-def crossed(inputs: CreditInputs, canonical: Ints) -> Ints:
+def crossed(inputs: CreditInputs) -> Ints:
     """Return the (run, arm) that were both shown and withheld, each as one number: run << 32 | arm."""
-    table = inputs.facts.withheld
-    if not len(table):
+    withheld = inputs.facts.withheld.columns
+    if not len(withheld["row"]):
         return np.empty(0, np.int64)
-    row = np.searchsorted(inputs.shown.row, table["row"])
+    row = np.searchsorted(inputs.shown.row, withheld["row"])
     inside = row < len(inputs.shown.row)
-    inside[inside] = inputs.shown.row[row[inside]] == table["row"][inside]
+    inside[inside] = inputs.shown.row[row[inside]] == withheld["row"][inside]
     inside[inside] = inputs.shown.usable[row[inside]]
     held_run = inputs.runs.of[inputs.shown.session[row[inside]]].astype(np.int64)
-    held = np.unique(held_run << 32 | canonical[table["arm"][inside]])
+    held = np.unique(held_run << 32 | inputs.canonical[withheld["arm"][inside]])
     if not len(held):
         return held
     rows = np.flatnonzero(inputs.shown.usable)
-    every = Pairs(rows, rows, np.ones(len(rows), np.bool_), np.ones(len(rows), np.bool_))
-    shown_row, arm = _arms_of(inputs, every, canonical)
+    shown_row, arm = _arms_of(inputs, rows)
     shown_run = inputs.runs.of[inputs.shown.session[rows[shown_row]]].astype(np.int64)
     shown = shown_run << 32 | arm
     place = np.minimum(np.searchsorted(held, shown), len(held) - 1)  # `isin` would hash all that was shown

@@ -89,8 +89,9 @@ def _in_force(inputs: CreditInputs, run: Ints, live: Ints) -> Claims:
     if not len(order):
         none = np.empty(0, np.int64)
         return Claims(none, none, none, none, none)
-    top = _last_of_groups(run[order], grades.grader[order])
-    starts = np.append(0, top[:-1] + 1)
+    begins = (np.diff(run[order]) != 0) | (np.diff(grades.grader[order]) != 0)
+    starts = np.append(0, np.flatnonzero(begins) + 1)
+    top = np.append(starts[1:], len(order)) - 1
     rows = order[top]
     state = np.where(grades.kind[rows] == RETRACTION, RETRACTED, NO_BIN)
     state[_ties(inputs, order, starts, top)] = CONFLICTING
@@ -139,9 +140,8 @@ def find_effective_grades(inputs: CreditInputs, claims: Claims, place: Ints) -> 
     if len(places) < len(place):
         kept, bins, shared = _ranked(inputs, claims, at, len(places))
         slot, since = _lowest(slot, at, len(places))[at], _lowest(since, at, len(places))[at]
-    grade, run, bins, slot, since, place = (
-        column[kept] for column in (claims.grade, claims.run, bins, slot % _BEHIND, since, place)
-    )
+    columns = (claims.grade, claims.run, bins, slot % _BEHIND, since, place)
+    grade, run, bins, slot, since, place = [column[kept] for column in columns]
     return EffectiveGrades(grade, run, bins, slot, since, place, shared[kept]), kept
 
 
@@ -168,16 +168,6 @@ def _lowest(values: Ints, at: Ints, places: int) -> Ints:
     lowest = np.full(places, np.iinfo(np.int64).max)
     np.minimum.at(lowest, at, values)
     return lowest
-
-
-def _last_of_groups(*keys: Ints) -> Ints:
-    """Return the last index of each group of equal keys; the keys are sorted."""
-    if not len(keys[0]):
-        return np.empty(0, np.int64)
-    changed = np.zeros(len(keys[0]) - 1, np.bool_)
-    for key in keys:
-        changed |= key[1:] != key[:-1]
-    return np.append(np.flatnonzero(changed), len(keys[0]) - 1)
 
 
 def _ties(inputs: CreditInputs, order: Ints, starts: Ints, top: Ints) -> Mask:

@@ -14,7 +14,7 @@ import numpy as np
 
 from rightful.policies import Policy
 from rightful.projections.credit.runs import Quarantined, Runs, quarantined, runs_of
-from rightful.projections.facts.columns import Column, Floats, Ints, Mask
+from rightful.projections.facts.columns import Floats, Ints, Mask, expanded
 from rightful.projections.facts.facts import DRAW, ERASED, ERASED_EXPOSURE, FILE_TIME, RETRACTION, Balance, Facts
 
 BINS = (
@@ -85,6 +85,8 @@ class CreditInputs(NamedTuple):
         shown: The exposures.
         grades: The grades of paying graders.
         balances: The opening balances in force.
+        canonical: For each arm, the number of the arm that it is an alias of.
+        arms: The arms' names, by number.
     """
 
     facts: Facts
@@ -94,20 +96,18 @@ class CreditInputs(NamedTuple):
     shown: Shown
     grades: Grades
     balances: list[Balance]
+    canonical: Ints
+    arms: list[str]
 
     @property
     def through_balance_us(self) -> int:
         """The latest time of a grade that a balance contains; microseconds since 1970, -1 without balances."""
         return max((balance.through_us for balance in self.balances), default=-1)
 
-    def contained_until(self, arms: list[str]) -> Ints:
-        """Return, for each arm, the latest time of a grade of it that a balance contains; -1 where none holds it.
-
-        Args:
-            arms: The arms' names, aliases resolved.
-        """
-        number = {arm: place for place, arm in enumerate(arms)}
-        until = np.full(len(arms), -1, np.int64)
+    def contained_until(self) -> Ints:
+        """Return, for each arm, the latest time of a grade of it that a balance contains; -1 where none holds it."""
+        number = {arm: place for place, arm in enumerate(self.arms)}
+        until = np.full(len(self.arms), -1, np.int64)
         for balance in self.balances:
             for arm in balance_arms(balance, self.policy):
                 place = number.get(arm)
@@ -130,29 +130,33 @@ def credit_inputs(
     """
     quarantine = quarantined(facts, through)
     among: Mask | None = None
+    shown, grades = facts.shown.columns, facts.grades.columns
     if isinstance(names, np.ndarray):
         among = names
-        shown_rows, grade_rows = (np.flatnonzero(among[table["name"]]) for table in (facts.shown, facts.grades))
+        shown_rows, grade_rows = np.flatnonzero(among[shown["name"]]), np.flatnonzero(among[grades["name"]])
     elif names is not None:
         chosen = list(names)
         among = np.zeros(len(facts.names), np.bool_)
         among[chosen] = True
         shown_rows, grade_rows = facts.shown_of.rows(chosen), facts.grades_of.rows(chosen)
     else:
-        shown_rows, grade_rows = (np.arange(len(table), dtype=np.int64) for table in (facts.shown, facts.grades))
+        shown_rows, grade_rows = np.arange(len(shown["pos"])), np.arange(len(grades["pos"]))
     runs = runs or runs_of(facts, through, quarantine, among)
     if policy.without_sessions:
         gone = _gone(facts, policy, runs, through)
-        shown_rows = shown_rows[~gone[facts.shown["name"][shown_rows]]]
-        grade_rows = grade_rows[~(gone[facts.grades["name"][grade_rows]] | gone[facts.grades["target"][grade_rows]])]
+        shown_rows = shown_rows[~gone[shown["name"][shown_rows]]]
+        grade_rows = grade_rows[~(gone[grades["name"][grade_rows]] | gone[grades["target"][grade_rows]])]
+    canonical, arms = canonical_arms(facts, policy)
     return CreditInputs(
         facts,
         through,
         policy,
         runs,
-        _shown(facts, shown_rows[facts.shown["pos"][shown_rows] <= through], quarantine, through, policy),
-        _grades(facts, policy, grade_rows[facts.grades["pos"][grade_rows] <= through], quarantine, through),
+        _shown(facts, shown_rows[shown["pos"][shown_rows] <= through], quarantine, through, policy, canonical),
+        _grades(facts, policy, grade_rows[grades["pos"][grade_rows] <= through], quarantine, through),
         balances(facts, policy, through, quarantine),
+        canonical,
+        arms,
     )
 
 
@@ -162,6 +166,8 @@ def balances(facts: Facts, policy: Policy, through: int, quarantine: Quarantined
     A source that no pattern of the policy's `balances` fits is left out, and so is a balance whose
     file was rebuilt from the log since: its numbers are in that file no more.
     """
+    if not facts.balances:
+        return []
     quarantine = quarantined(facts, through) if quarantine is None else quarantine
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
     ours = {sha256 for position, sha256 in facts.published if position <= through}
@@ -226,8 +232,10 @@ def _gone(facts: Facts, policy: Policy, runs: Runs, through: int) -> Mask:
 def canonical_arms(facts: Facts, policy: Policy) -> tuple[Ints, list[str]]:
     """Return, for each arm, the number of the arm it is an alias of; and all arms' names."""
     arms = list(facts.arms.values)
-    numbers = {arm: number for number, arm in enumerate(arms)}
     canonical = np.arange(len(arms), dtype=np.int64)
+    if not policy.arm_aliases:
+        return canonical, arms
+    numbers = {arm: number for number, arm in enumerate(arms)}
     for alias, arm in policy.arm_aliases.items():
         if alias in numbers:
             if arm not in numbers:
@@ -237,19 +245,11 @@ def canonical_arms(facts: Facts, policy: Policy) -> tuple[Ints, list[str]]:
     return canonical, arms
 
 
-def _gather(table: Column, rows: Ints) -> Ints:
-    return table[rows].astype(np.int64)
-
-
-def _shown(facts: Facts, rows: Ints, quarantine: Quarantined, through: int, policy: Policy) -> Shown:
-    table = facts.shown
-    pos = _gather(table["pos"], rows)
-    keep = ~np.isin(pos, quarantine.void)
-    rows, pos = rows[keep], pos[keep]
-    flags = _gather(table["flags"], rows)
-    name, at, context, start, count = (
-        _gather(table[column], rows) for column in ("name", "at", "ctx", "start", "count")
-    )
+def _shown(facts: Facts, rows: Ints, quarantine: Quarantined, through: int, policy: Policy, canonical: Ints) -> Shown:
+    columns = facts.shown.columns
+    rows = rows[~np.isin(columns["pos"][rows], quarantine.void)]
+    keys = ("pos", "flags", "name", "at", "ctx", "start", "count")
+    pos, flags, name, at, context, start, count = [columns[key][rows].astype(np.int64) for key in keys]
     erased = flags & ERASED_EXPOSURE != 0
     usable = ~np.isin(pos, quarantine.unusable) & ~erased
     session = _session_of(facts, name, through)
@@ -257,7 +257,6 @@ def _shown(facts: Facts, rows: Ints, quarantine: Quarantined, through: int, poli
         rows, name, session, at, pos, context, flags & FILE_TIME != 0, usable, erased,
         flags & DRAW != 0, np.zeros(len(rows), np.bool_), at, start, count,
     )  # fmt: skip
-    canonical, _ = canonical_arms(facts, policy)
     if policy.join == "bound":
         return shown._replace(late_from=_late_from(facts, shown, canonical))
     return shown._replace(superseded=_superseded(facts, shown, canonical))
@@ -308,10 +307,8 @@ def _superseded(facts: Facts, shown: Shown, canonical: Ints) -> Mask:
 
 def listed_arms(facts: Facts, shown: Shown, rows: Ints, canonical: Ints) -> tuple[Ints, Ints]:
     """Return, for every arm of some exposures, the place in `rows` and (session, canonical arm) as one number."""
-    count = shown.size[rows]
-    place = np.repeat(np.arange(len(rows)), count)
-    within = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
-    arm = canonical[facts.arms_shown["arm"][shown.start[rows][place] + within]]
+    place, listed = expanded(shown.start[rows], shown.size[rows])
+    arm = canonical[facts.arms_shown.columns["arm"][listed]]
     return place, shown.session[rows][place] << 32 | arm
 
 
@@ -353,33 +350,38 @@ def corrected(facts: Facts, rows: Ints, void: Container[int], through: int) -> M
 
 
 def _grades(facts: Facts, policy: Policy, rows: Ints, quarantine: Quarantined, through: int) -> Grades:
-    table = facts.grades
+    columns = facts.grades.columns
     if facts.corrected:
         rows = rows[~corrected(facts, rows, set(quarantine.void.tolist()), through)]
-    ranks = np.array([_rank("/".join(grader), policy) for grader in facts.graders.values] or [0], np.int64)
-    pos = _gather(table["pos"], rows)
-    grader = _gather(table["grader"], rows)
-    kind = _gather(table["kind"], rows)
-    keep = ~np.isin(pos, quarantine.void) & ((ranks[grader] >= 0) | (kind == ERASED))  # whose it was is erased too
+    ranks = _ranks(facts, policy)
+    kind = columns["kind"][rows]
+    pays = (ranks[columns["grader"][rows]] >= 0) | (kind == ERASED)  # the grader of an erased grade is erased too
+    pays &= ~np.isin(columns["pos"][rows], quarantine.void)
     if policy.revision == "additive":
-        keep &= kind != RETRACTION
-    rows, pos, grader, kind = rows[keep], pos[keep], grader[keep], kind[keep]
-    name, seq, at, outcome, target, aside = (
-        _gather(table[column], rows) for column in ("name", "seq", "at", "outcome", "target", "aside")
-    )
+        pays &= kind != RETRACTION
+    rows = rows[pays]
+    keys = ("pos", "grader", "kind", "name", "seq", "at", "outcome", "target", "aside")
+    pos, grader, kind, name, seq, at, outcome, target, aside = [columns[key][rows].astype(np.int64) for key in keys]
     conflicting = np.isin(pos, quarantine.unusable)
-    reward = table["reward"][rows]
-    file_time = table["flags"][rows] & FILE_TIME != 0
+    reward = columns["reward"][rows]
+    file_time = columns["flags"][rows] & FILE_TIME != 0
     return Grades(
         rows, name, ranks[grader], grader, seq, at, pos, reward, outcome, target, aside, kind, conflicting, file_time
     )
 
 
-def _rank(grader: str, policy: Policy) -> int:
-    """Return a grader's place among those who pay, or -1: it is recorded and never pays."""
-    if _fits(grader, policy.without_graders):
-        return -1
-    return next((at for at, pattern in enumerate(policy.graders) if fnmatchcase(grader, pattern)), -1)
+def _ranks(facts: Facts, policy: Policy) -> Ints:
+    """Return each grader's place among those that pay, or -1: its grades are recorded and never pay."""
+    ranks = np.full(max(len(facts.graders.values), 1), -1)
+    for number, grader in enumerate(facts.graders.values):
+        text = "/".join(grader)
+        if policy.without_graders and _fits(text, policy.without_graders):
+            continue
+        for place, pattern in enumerate(policy.graders):
+            if fnmatchcase(text, pattern):
+                ranks[number] = place
+                break
+    return ranks
 
 
 def pays_producer(policy: Policy, producer: str) -> bool:

@@ -102,9 +102,9 @@ def bound_targets(inputs: CreditInputs, grade: Ints) -> Targets:
     explicit = named >= 0
     wanted = np.where(explicit, named, own)
     run = inputs.runs.of[wanted].astype(np.int64)
-    low_name, high_name = _range_of_name(reach, inputs, wanted)
-    low = np.where(explicit, low_name, np.searchsorted(reach.run, run, "left"))
-    high = np.where(explicit, high_name, np.searchsorted(reach.run, run, "right"))
+    low, high = np.searchsorted(reach.run, run, "left"), np.searchsorted(reach.run, run, "right")
+    if explicit.any():
+        low[explicit], high[explicit] = _range_of_name(reach, inputs, named[explicit])
     aliased = np.array(inputs.facts.names.alias, np.bool_)[wanted] & ~explicit
     high = np.where(aliased, low, high)
     unclear = np.where(explicit, inputs.runs.reused[wanted], inputs.runs.ambiguous[own])
@@ -120,6 +120,8 @@ def bound_targets(inputs: CreditInputs, grade: Ints) -> Targets:
 def _resolve_aliases(inputs: CreditInputs, wanted: Ints, targets: Targets) -> None:
     names = inputs.facts.names
     missing = np.flatnonzero(targets.bin == UNMATCHED)
+    if not len(missing):
+        return
     for unit in missing[names.may_fit(wanted[missing])].tolist():
         fitting = names.fitting(int(wanted[unit]), inputs.through)
         if len(fitting) > 1:

@@ -10,7 +10,7 @@ import msgspec
 from rightful import limits
 from rightful.policies import Policy
 from rightful.projections.arithmetic import sequential
-from rightful.projections.arithmetic.exact import scaled, value
+from rightful.projections.arithmetic.exact import UNIT, scaled, value
 from rightful.projections.arithmetic.sums import Context, Key, Statistic, Sums, ordered, sums_of
 from rightful.projections.credit.bins_and_credits import Settlement
 from rightful.projections.credit.inputs import balances
@@ -136,18 +136,14 @@ def shaped(
     states: Mapping[Key, Posterior], policy: Policy, through: int, decay_at_us: int, counters: Mapping[str, int]
 ) -> Posteriors:
     """Return beliefs in the order in which they are shown."""
-    arms: dict[str, Posterior] = {}
+    arms = {arm: states[arm, None] for arm in sorted([arm for arm, context in states if context is None])}
     contexts = []
-    for arm, context in ordered(states):
+    for arm, context in ordered(states) if len(arms) < len(states) else ():
         belief = states[arm, context]
-        if context is None:
-            arms[arm] = belief
-        elif isinstance(belief, ContextPosterior):
+        if context is not None and not isinstance(belief, ContextPosterior):
+            belief = ContextPosterior(belief.alpha, belief.beta, belief.n, belief.mass, arm=arm, context=context)
+        if isinstance(belief, ContextPosterior):
             contexts.append(belief)
-        else:
-            contexts.append(
-                ContextPosterior(belief.alpha, belief.beta, belief.n, belief.mass, arm=arm, context=context)
-            )
     return Posteriors(policy, through, decay_at_us, arms, contexts, {key: n for key, n in counters.items() if n})
 
 
@@ -195,12 +191,11 @@ def _belief(key: Key, totals: Statistic, prior: tuple[int, int]) -> Posterior:
 
 def _opened(facts: Facts, policy: Policy, through: int) -> dict[Key, tuple[int, int, int]]:
     """Return what the opening balances add: n, and the totals above the prior of alpha and of beta."""
-    unit = scaled(1.0)
     opened: dict[Key, tuple[int, int, int]] = {}
     for balance in balances(facts, policy, through):
         of_arms: list[tuple[str, Context | None, Held]] = [(arm, None, held) for arm, held in balance.arms.items()]
         for arm, context, held in [*of_arms, *balance.contexts]:
             key = (policy.arm_aliases.get(arm, arm), context)
             count, up, down = opened.get(key, (0, 0, 0))
-            opened[key] = count + held.n, up + scaled(held.alpha) - unit, down + scaled(held.beta) - unit
+            opened[key] = count + held.n, up + scaled(held.alpha) - UNIT, down + scaled(held.beta) - UNIT
     return opened

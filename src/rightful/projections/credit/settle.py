@@ -109,12 +109,11 @@ def tally(
         decay_at_us: The time of a `time` decay; microseconds since 1970, UTC.
         runs: Which run each name belongs to, if that is known.
     """
-    assert adds_up(policy), "the blocks of this policy depend on each other"
     sums, counters = Sums(), Counter[str]()
     runs = runs_of(facts, through, quarantined(facts, through)) if runs is None else runs
     for block in _blocks(facts):
         settlement = settle(facts, policy, through, block, runs)
-        sums.add(sums_of(facts, settlement, policy, decay_at_us))
+        sums.add(sums_of(facts, settlement, policy, decay_at_us).of)
         counters.update(counters_of(settlement))
     return sums, dict(counters)
 
@@ -131,13 +130,12 @@ def counters_of(settlement: Settlement) -> dict[str, int]:
 
 def _blocks(facts: Facts) -> Iterator[Mask | None]:
     """Yield closed sets of names with about `BLOCK_ROWS` rows each; None for all of them at once."""
-    if len(facts.shown) + len(facts.grades) <= BLOCK_ROWS:
+    shown, grades = facts.shown.columns["name"], facts.grades.columns["name"]
+    if len(shown) + len(grades) <= BLOCK_ROWS:
         yield None
         return
     label = facts.names.labels()
-    rows = np.bincount(facts.shown["name"], minlength=len(label)) + np.bincount(
-        facts.grades["name"], minlength=len(label)
-    )
+    rows = np.bincount(shown, minlength=len(label)) + np.bincount(grades, minlength=len(label))
     of_label = np.cumsum(np.bincount(label, weights=rows, minlength=len(label))).astype(np.int64) // BLOCK_ROWS
     block = of_label[label]
     for number in np.unique(block).tolist():

@@ -1,8 +1,7 @@
 """Growing tables of numpy columns for the facts of millions of rows.
 
 A Python object per row would cost hundreds of bytes; a column costs its item size. Each row is packed
-into a byte buffer, which is the fastest way to append, and the buffer becomes columns on the first
-read.
+into a byte buffer, which is the fastest way to append, and `freeze` makes columns of the buffer.
 """
 
 from __future__ import annotations
@@ -24,11 +23,23 @@ _CODES = {"u1": "B", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "f8": "d"}
 _FLUSH_BYTES = 1 << 21
 
 
+def expanded(start: Ints, count: Ints) -> tuple[Ints, Ints]:
+    """Return the members of many ranges: for each the number of its range, and its own place.
+
+    Args:
+        start: The first place of each range.
+        count: How many places each range has.
+    """
+    number = np.repeat(np.arange(len(count)), count)
+    return number, np.arange(len(number)) + np.repeat(start - np.cumsum(count) + count, count)
+
+
 class Table:
     """Named columns of one length.
 
     Attributes:
         names: The columns' names.
+        columns: The columns up to the last `freeze`, by name; views that stay valid until rows are added.
     """
 
     def __init__(self, **columns: str) -> None:
@@ -36,7 +47,8 @@ class Table:
         self._row = np.dtype([(name, f"<{code}") for name, code in columns.items()])
         self._pack = struct.Struct("<" + "".join(_CODES[code] for code in columns.values())).pack
         self._pending = bytearray()
-        self._columns = {name: np.empty(0, self._row[name]) for name in columns}
+        self._buffers = {name: np.empty(0, self._row[name]) for name in columns}
+        self.columns = dict(self._buffers)
         self._size = 0
         self._rows = 0
 
@@ -49,7 +61,7 @@ class Table:
         pending += self._pack(*values)
         self._rows += 1
         if len(pending) > _FLUSH_BYTES:
-            self.flush()
+            self.freeze()
         return self._rows - 1
 
     def extend(self, values: array[Any]) -> None:
@@ -57,51 +69,50 @@ class Table:
         self._pending += values.tobytes()
         self._rows += len(values)
         if len(self._pending) > _FLUSH_BYTES:
-            self.flush()
+            self.freeze()
 
     def extend_columns(self, **columns: Sequence[float] | Column) -> None:
         """Add many rows, given by column."""
-        self.flush()
+        self.freeze()
         self._store({name: np.asarray(columns[name], self._row[name]) for name in self.names})
         self._rows = self._size
 
     def order_from(self, start: int, name: str) -> None:
         """Put the rows from a number on in the order of a column."""
-        self.flush()
-        order = np.argsort(self._columns[name][start : self._size], kind="stable")
-        for column in self._columns.values():
-            column[start : self._size] = column[start : self._size][order]
+        self.freeze()
+        order = np.argsort(self.columns[name][start:], kind="stable")
+        for column in self.columns.values():
+            column[start:] = column[start:][order]
 
-    def flush(self) -> None:
-        """Move what is pending into the columns."""
+    def freeze(self) -> None:
+        """Move the appended rows into the columns."""
         if self._pending:
             rows = np.frombuffer(self._pending, self._row)
-            rows = rows[len(rows) - (self._rows - self._size) :]  # none, after an exception just before it was cleared
             self._store({name: rows[name] for name in self.names})
             self._pending = bytearray()
 
     def _store(self, rows: Mapping[str, Column]) -> None:
         grown = self._size + len(rows[self.names[0]])
         for name, values in rows.items():
-            column = self._columns[name]
-            if grown > len(column):
-                column = np.empty(max(grown, len(column) * 5 // 4, 1_024), self._row[name])
-                column[: self._size] = self._columns[name][: self._size]
-                self._columns[name] = column
-            column[self._size : grown] = values
+            buffer = self._buffers[name]
+            if grown > len(buffer):
+                buffer = np.empty(max(grown, len(buffer) * 5 // 4, 1_024), self._row[name])
+                buffer[: self._size] = self.columns[name]
+                self._buffers[name] = buffer
+            buffer[self._size : grown] = values
+            self.columns[name] = buffer[:grown]
         self._size = grown
 
     def __getitem__(self, name: str) -> Column:
-        """Return a column, whole; a view that stays valid until rows are added."""
-        if self._pending:
-            self.flush()
-        return self._columns[name][: self._size]
+        """Return a column, as `columns` does."""
+        return self.columns[name]
 
     def load(self, columns: Mapping[str, Column]) -> None:
         """Replace the columns by stored ones."""
-        self._columns = {name: np.array(columns[name], self._row[name]) for name in self.names}
+        self._buffers = {name: np.array(columns[name], self._row[name]) for name in self.names}
+        self.columns = dict(self._buffers)
         self._pending = bytearray()
-        self._size = self._rows = len(self._columns[self.names[0]])
+        self._size = self._rows = len(self.columns[self.names[0]])
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """Return a column's type."""
@@ -136,7 +147,7 @@ class Places:
         return np.sort(np.concatenate(found))
 
     def _catch_up(self) -> None:
-        column = self._table[self._name]
+        column = self._table.columns[self._name]
         if len(column) - len(self._values) > self._TAIL_ROWS:
             order = np.argsort(column, kind="stable")
             self._order, self._values, self._tail, self._seen = order, column[order], {}, len(column)

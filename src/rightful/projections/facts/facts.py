@@ -220,6 +220,11 @@ class Facts:
         self.touched: set[int] | None = None
         self.all_touched = False
 
+    def freeze(self) -> None:
+        """Make columns of the rows that were added; readers see none of them before."""
+        for table in (self.shown, self.arms_shown, self.withheld, self.grades, self.links, self.turns):
+            table.freeze()
+
     def load_clock(self, blocks: bytes, watermark: int) -> None:
         """Replace the clock by a stored one."""
         self.watermark = watermark

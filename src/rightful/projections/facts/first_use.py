@@ -14,7 +14,6 @@ import numpy as np
 
 from rightful.projections.arithmetic.sequential import slots
 from rightful.projections.arithmetic.sums import Key
-from rightful.projections.credit.inputs import canonical_arms
 from rightful.projections.credit.settle import Settled
 
 Use: TypeAlias = tuple[int, int, int, str]
@@ -51,7 +50,7 @@ class _Lists:
         self._arms = made.inputs.facts.arms_shown["arm"]
         self._ranges = made.targets if made.sources is None else made.sources
         self._order = made.targets.reach.order if made.sources is None else made.sources.order
-        self._canonical, _ = canonical_arms(made.inputs.facts, made.inputs.policy)
+        self._canonical = made.inputs.canonical
         self._known: dict[int, _Listed] = {}
 
     def of(self, unit: int) -> _Listed:

@@ -98,6 +98,7 @@ def fold(facts: Facts, page: Page) -> None:
                     facts.meet(envelope, position)
         if concerns(page, kinds):
             collect(facts.turns, folded, facts.names.of, facts.producers.number)
+        facts.freeze()
 
 
 def _fold_plain(facts: Facts, page: Page) -> Collection[str]:

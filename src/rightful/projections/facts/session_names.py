@@ -225,7 +225,7 @@ class Names:
 
     def labels(self) -> Column:
         """Return one number a name, the same for all names of one `closure`."""
-        self.prepare()
+        self.index()
         self._grow_couples()
         root: Column = np.array(self._parent, np.int32)
         while not np.array_equal(above := root[root], root):
@@ -293,17 +293,17 @@ class Names:
         """Return which names share a coarse form with another one; the others fit no name."""
         if len(numbers) < _FEW_NAMES:
             return np.ones(len(numbers), np.bool_)
-        self._sort(0)
+        self.index()
         values, _ = self._sorted
         wanted = np.array([_coarse_of(self.text(number)) for number in numbers.tolist()], np.int64)
         return np.searchsorted(values, wanted, "right") - np.searchsorted(values, wanted, "left") > 1
 
-    def prepare(self) -> None:
-        """Index the names, so that the first `closure` need not."""
-        self._sort(0)
+    def index(self, tail: int = 0) -> None:
+        """Index the names by their coarse form, so that the first `closure` need not.
 
-    def _sort(self, tail: int) -> None:
-        """Index the names by their coarse form, but for the newest few."""
+        Args:
+            tail: Index none if at most so many names are not indexed yet.
+        """
         values, order = self._sorted
         if len(self.texts) - len(values) <= tail:
             return
@@ -321,7 +321,7 @@ class Names:
 
     def _of_coarse(self, coarse: int) -> list[int]:
         """Return all names of one coarse form."""
-        self._sort(_TAIL_NAMES)
+        self.index(_TAIL_NAMES)
         values, order = self._sorted
         begin = len(values) + sum(map(len, self._tail.values()))
         for number, text in enumerate(self.texts[begin:], begin):

@@ -111,6 +111,7 @@ def _after(case: Case, events: list[Wire], at_us: int) -> Case | None:
         body = encode_body(checked_event.event)
         envelope = _envelope(checked_event, body)
         STEPS[envelope.type](facts, envelope, body_kind(type(checked_event.event)).decode(body), position)
+    facts.freeze()
     return case_of(facts, case.policy, case.through + len(checked), range(len(facts.names)))
 
 
