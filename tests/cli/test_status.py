@@ -66,7 +66,7 @@ def test_people_get_words_and_units(run: Run, ledger: Path) -> None:
     assert lines["ledger"] == str(ledger)
     assert lines["events"] == "3"
     assert lines["last recorded"] == "2026-07-31 12:13:20+00:00"
-    assert lines["projected"] == "2 of 3 (the next query processes the rest)"
+    assert lines["projected"] == "2 of 3 (the next credit query, such as `rightful posteriors`, processes the rest)"
     assert lines["on disk"].endswith("MiB")  # 2 of the journal, which is allocated in full
     assert lines["also open in"] == "no other process"
 

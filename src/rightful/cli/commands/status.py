@@ -176,7 +176,7 @@ def _show(facts: dict[str, Any]) -> None:
             "events": f"{facts['events']:,}",
             "last recorded": last.isoformat(" ", "seconds") if last else "never",
             "projected": f"{facts['watermark']:,} of {facts['events']:,}"
-            + (" (the next query processes the rest)" if behind else ""),
+            + (" (the next credit query, such as `rightful posteriors`, processes the rest)" if behind else ""),
             "on disk": tables.size(facts["bytes"]),
             "also open in": ", ".join(facts["openers"]) or "no other process",
             **_spooled(**facts["spool"]),
