@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 from agents.memory import SessionSettings
 from msgspec import structs
 
+# Loaded now, not in a call: an exception from outside, such as Ctrl-C, can leave a module's import lock acquired.
+import rightful.histories.service
+import rightful.ledger
+import rightful.storage.environment.create_store
+import rightful.storage.eventsourcing.subscription
+import rightful.storage.recorder
 from rightful import limits
 from rightful.errors import RunDiffersError, SessionClosedError, UsageError
 from rightful.identity import is_session
@@ -32,6 +38,7 @@ from rightful.integrations.openai_agents.compaction.compaction_plan import (
     checked_model,
 )
 from rightful.integrations.openai_agents.json_items import as_json, count_of, settings_of
+from rightful.integrations.openai_agents.run_hooks import RecordingHooks
 from rightful.integrations.openai_agents.session_parts import SessionParts
 from rightful.integrations.openai_agents.session_runs import Calls, Run, Runs
 from rightful.integrations.openai_agents.wrapper_compat import (
@@ -243,8 +250,6 @@ class LedgerSession:
         Args:
             inner: Hooks of your own; every call is passed on to them.
         """
-        from rightful.integrations.openai_agents.run_hooks import RecordingHooks
-
         return RecordingHooks(self._runs, inner)
 
     async def run_compaction(
@@ -484,8 +489,6 @@ def _shown(given: object) -> str:
 
 
 def _opened(ledger: Ledger | str | os.PathLike[str]) -> Ledger:
-    import rightful
-
     if isinstance(ledger, rightful.Ledger):
         return ledger
     if not isinstance(ledger, str | os.PathLike):
