@@ -80,9 +80,14 @@ def test_people_get_the_problems_on_stderr_with_file_and_line(ledger: Path, run:
     assert done.err == (
         f"rightful: {path}:3: problem: Expected a session id, got 'unknown', "
         "which names no session - at `$.session_id`\n"
+        "rightful: A line with a problem was not imported; the rest of its file was. "
+        "Repair the file and import it again.\n"
     )
     problem = "1 problem (1 in files without new events)"
-    assert (again.code, again.out) == (2, f"{path}: 2 there already\n1 file: 2 there already; {problem}.\n")
+    assert (again.code, again.out) == (
+        2,
+        f"{path}: 2 already in the ledger\n1 file: 2 already in the ledger; {problem}.\n",
+    )
 
 
 def test_what_is_worth_a_note_is_no_problem(ledger: Path, run: Run, here: Path) -> None:
@@ -158,7 +163,7 @@ def test_each_count_of_the_last_line_is_that_of_the_document_and_of_the_exit_cod
         "passed",
     ]
     assert all(set(problem) == {"line", "what"} for report in done.document for problem in report["problems"])
-    assert total == ("1 file: 2 there already; 1 problem (1 in files without new events), 1 note, 2 skipped.")
+    assert total == ("1 file: 2 already in the ledger; 1 problem (1 in files without new events), 1 note, 2 skipped.")
 
 
 def test_similar_problems_are_printed_three_times_and_counted(ledger: Path, run: Run, here: Path) -> None:
@@ -171,6 +176,10 @@ def test_similar_problems_are_printed_three_times_and_counted(ledger: Path, run:
         f"rightful: {here}/a.jsonl:3: problem",
         f"rightful: {here}/a.jsonl:4: problem",
         f"rightful: {here}/a.jsonl: problem: 100 more like these; --json lists them.",
+        (
+            "rightful: A line with a problem was not imported; the rest of its file was. "
+            "Repair the file and import it again."
+        ),
     ]
     assert done.out.endswith("103 problems.\n")
     assert len(run("import", "lesson-hook", here / "a.jsonl", "--json").document[0]["problems"]) == 103
@@ -255,7 +264,7 @@ def test_what_repeats_within_one_import_was_not_there_before(ledger: Path, run: 
     first, again = run("import", "lesson-hook", *paths), run("import", "lesson-hook", *paths)
 
     assert first.out.splitlines()[-1] == "2 files: 1 appended (1 exposure), 1 repeated in this import; 0 problems."
-    assert again.out.splitlines()[-1] == "2 files: 2 there already; 0 problems."
+    assert again.out.splitlines()[-1] == "2 files: 2 already in the ledger; 0 problems."
 
 
 def test_import_continues_after_stdout_is_closed(ledger: Path, run: Run, here: Path) -> None:

@@ -6,9 +6,13 @@ import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_import import A, B, record, write
 
+ADVICE = (
+    "rightful: A line with a problem was not imported; the rest of its file was. Repair the file and import it again.\n"
+)
+
 
 def test_unchanged_files_are_reported_in_one_line(ledger: Path, run: Run, here: Path) -> None:
-    """So is what was wrong before in files that grow: it is counted, and no reason to say no for ever."""
+    """Those with problems in the part read before are named each time, with the exit code of the first import."""
     rows = [{"type": "user", "uuid": "u1", "sessionId": A, "timestamp": "2026-08-01T10:15:00Z",
              "message": {"role": "user", "content": "Hello"}}, 5, 6]  # fmt: skip
     write(here / "ws" / "p" / f"{A}.jsonl", *rows)
@@ -21,15 +25,25 @@ def test_unchanged_files_are_reported_in_one_line(ledger: Path, run: Run, here: 
     grown = run("import", "auto", here / "ws")
 
     assert (first.code, first.out.splitlines()[-1].partition("; ")[2]) == (2, "3 problems.")
-    assert again.out.splitlines()[0] == "3 files: nothing new."
-    assert (again.code, len(again.out.splitlines())) == (0, 2)
-    assert again.err == (
-        "rightful: note: 3 problems in the part read before are not repeated; `--again` reads the whole file.\n"
+    lines = [(here / "ws" / "p" / f"{name}.jsonl", size) for name, size in ((A, 174), (B, 172))]
+    assert again.out.splitlines()[:2] == [f"{path}: nothing (nothing new in {size} bytes)" for path, size in lines]
+    assert again.out.splitlines()[-1] == (
+        "3 files: 3 already in the ledger; 3 problems (3 in files without new events)."
+    )
+    assert again.code == 2
+    assert (
+        again.err
+        == "".join(
+            f"rightful: {path}: problem: {problems} in the part that an earlier import read; `--again` reads the whole "
+            "file and lists each one\n"
+            for (path, _), problems in zip(lines, ("2 problems", "1 problem"), strict=True)
+        )
+        + ADVICE
     )
     assert one.out.splitlines()[0].startswith(f"{here / 'ws' / 'r.jsonl'}: ")
-    assert one.out.splitlines()[0].endswith(" there already")
+    assert one.out.splitlines()[0].endswith(" already in the ledger")
     assert [line.partition(": ")[0] for line in grown.out.splitlines()] == [
-        str(here / "ws" / "r.jsonl"), "2 files", "3 files"
+        str(here / "ws" / "r.jsonl"), str(lines[0][0]), str(lines[1][0]), "3 files"
     ]  # fmt: skip
 
 
@@ -62,7 +76,10 @@ def test_notes_on_what_brought_nothing_new_are_counted(ledger: Path, run: Run, h
     first, again = run("import", "auto", here / "ws"), run("import", "auto", here / "ws")
 
     assert first.err.count("note: the row has no time") == 2
-    assert (again.code, again.out) == (0, "2 files: nothing new.\n2 files: 4 there already; 0 problems, 2 notes.\n")
+    assert (again.code, again.out) == (
+        0,
+        "2 files: nothing new.\n2 files: 4 already in the ledger; 0 problems, 2 notes.\n",
+    )
     assert again.err == ("rightful: note: 2 notes on files without new events are not repeated; --json lists them.\n")
     assert "the row has no time" in run("import", "auto", here / "ws" / "a.jsonl").err
 
@@ -90,3 +107,29 @@ def test_unknown_option_behind_a_path_is_refused(ledger: Path, run: Run, here: P
 
     assert refused.code == 2
     assert "unrecognized arguments" in refused.err
+
+
+@pytest.mark.parametrize("data", [b"[1,2]", b'"x"', b"7", b"\0\0\0\0"], ids=["array", "text", "number", "nul"])
+def test_file_without_a_record_is_a_problem_of_each_import(ledger: Path, run: Run, here: Path, data: bytes) -> None:
+    path = here / "a.jsonl"
+    path.write_bytes(data)
+
+    first, again = run("import", "claude-code", path), run("import", "claude-code", path)
+
+    assert (first.code, again.code, first.out) == (2, 2, again.out)
+    assert first.err.startswith(f"rightful: {path}:1: problem: Expected ")
+    assert first.err.endswith(f"\n{ADVICE}")
+    assert first.err == again.err
+
+
+def test_unfinished_line_beyond_the_limit_is_a_problem(ledger: Path, run: Run, here: Path) -> None:
+    path = here / "a.jsonl"
+    with path.open("wb") as file:
+        file.write(b'{"type": "user", "text": "')
+        file.write(b"x" * (16 << 20))
+
+    done = run("import", "claude-code", path)
+
+    assert (done.code, done.err.splitlines()[0]) == (
+        2, f"rightful: {path}:1: problem: longer than 16777216 bytes; not read"
+    )  # fmt: skip

@@ -49,7 +49,7 @@ def test_people_see_how_many_there_were_of_each_outcome(run: Run, ledger: Path, 
     first, again = run("import", "agenta", file), run("import", "agenta", file)
 
     assert first.out.splitlines()[0] == f"{file}: 2 appended, 1 stale"
-    assert again.out.splitlines()[0] == f"{file}: 3 there already"
+    assert again.out.splitlines()[0] == f"{file}: 3 already in the ledger"
     assert (first.code, again.code) == (0, 0)
 
 

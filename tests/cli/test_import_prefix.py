@@ -32,7 +32,7 @@ def test_second_database_with_the_same_session_id_is_imported_with_a_prefix(ledg
         "nothing was imported from it. Import this database with --session-prefix, such as --session-prefix app2/\n"
     )
     assert (done.code, again.code) == (0, 0)
-    assert "nothing new" in again.out or "there already" in again.out
+    assert "nothing new" in again.out or "already in the ledger" in again.out
     assert texts(ledger, f"openai-agents:{ID}") == ["first app"]
     assert texts(ledger, f"openai-agents:app2/{ID}") == ["second app"]
 

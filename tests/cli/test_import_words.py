@@ -21,6 +21,10 @@ def test_problems_have_a_word_of_their_own_and_stand_after_the_notes_of_their_fi
     assert [line.split(": ")[:3] for line in done.err.splitlines()] == [
         ["rightful", f"{path}:2", "note"],
         ["rightful", f"{path}:1", "problem"],
+        [
+            "rightful",
+            "A line with a problem was not imported; the rest of its file was. Repair the file and import it again.",
+        ],
     ]
     document = run("import", "session-records", path, "--json").document
     assert [(one["line"], one["what"][:8]) for one in document[0]["problems"]] == [(1, "Expected"), (2, "note: th")]
@@ -48,5 +52,6 @@ def test_each_file_stands_before_what_is_wrong_with_it_and_nothing_after_the_las
         ["b.jsonl", "2 appended"],
         ["b.jsonl:2", "note"],
         ["b.jsonl:1", "problem"],
+        ["A line with a problem was not imported; the rest of its file was. Repair the file and import it again."],
         ["2 files", "4 appended (2 grades, 2 starts); 2 problems, 2 notes."],
     ]

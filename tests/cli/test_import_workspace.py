@@ -66,8 +66,24 @@ def test_sample_workspace_is_imported_from_all_its_places(run: Run, here: Path, 
     assert "21 files: 85 appended (14 exposures, 7 grades," in done.out
     assert "state/sessions/session-records.jsonl:5: problem: Expected JSON" in done.err
     assert (done.code, again.code) == (2, 2)  # the samples hold broken lines
+    problems = [[line for line in shown.err.splitlines() if ": problem: " in line] for shown in (done, again)]
+    assert problems[0] == problems[1]
     assert "0 appended" not in again.out
-    assert "21 files: 39 there already; 6 problems" in again.out
+    assert "21 files: 39 already in the ledger; 6 problems" in again.out
+
+
+@pytest.mark.usefixtures("ledger")
+def test_broken_line_of_a_conversation_gives_the_same_exit_code_again(run: Run, here: Path, home: Path) -> None:
+    shutil.copytree(SAMPLES / "gptme", home / ".local/share/gptme")
+    path = next((home / ".local/share/gptme/logs").glob("*/conversation.jsonl"))
+    path.write_bytes(path.read_bytes().rstrip(b"\n") + b"\nbroken\n")
+    (here / "ws").mkdir()
+
+    first, again = (run("import", "gptme-workspace", here / "ws") for _ in range(2))
+
+    assert (first.code, again.code) == (2, 2)
+    assert ": problem: Expected JSON" in first.err
+    assert f"{path}: problem: 1 problem in the part that an earlier import read; `--again` " in again.err
 
 
 @pytest.mark.usefixtures("ledger", "home")

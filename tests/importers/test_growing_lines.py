@@ -89,18 +89,18 @@ def test_what_was_read_of_a_line_earlier_counts_for_its_limit() -> None:
     assert rest(b'{"b":12}\n{"c":1}') == [Problem(1, "longer than 20 bytes; not read"), Found(2, {"c": 1})]
 
 
-def test_a_line_that_is_at_its_limit_may_go_on_for_long() -> None:
+def test_a_line_beyond_its_limit_is_a_problem_whether_complete_or_not() -> None:
     longer = Problem(1, "longer than 20 bytes; not read")
 
     assert items(b"x" * (1 << 20) + b"\n{}", place=Place(20, 1, 0), limit=20) == [longer, Found(2, {})]
-    assert items(b"x" * (1 << 20), place=Place(20, 1, 0), limit=20) == [TORN]
+    assert items(b"x" * (1 << 20), place=Place(20, 1, 0), limit=20) == [longer]
 
 
-def test_an_open_line_beyond_the_limit_waits() -> None:
+def test_place_stays_before_an_incomplete_line_beyond_the_limit() -> None:
     lines = Lines(io.BytesIO(b'{"a":1}{"b":"' + b"x" * 50), limit=20)
 
-    assert list(lines) == [Found(1, {"a": 1}), TORN]
-    assert lines.place == Place(7, 1, 0)
+    assert list(lines) == [Found(1, {"a": 1}), Problem(1, "longer than 20 bytes; not read")]
+    assert (lines.place, lines.ends_unreadable) == (Place(7, 1, 0), True)
 
 
 def test_the_place_is_behind_whole_lines_and_whole_objects() -> None:
@@ -130,9 +130,41 @@ def test_what_cannot_be_read_any_more_is_a_problem_and_no_end() -> None:
 
 def test_a_whole_object_without_newline_waits_for_nothing() -> None:
     assert items(b'{"a":1}  ') == [Found(1, {"a": 1})]
-    assert items(b"[1]") == [TORN]
-    assert items(b"1") == [TORN]
     assert items(b"") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"[1,2]", "Expected `object`, got `array`"),
+        (b'"x"', "Expected `object`, got `str`"),
+        (b"7 [1", "Expected `object`, got `int`"),
+        (b"[1,", "Expected JSON, got a truncated line"),
+        (b"\x00\x00", "Expected JSON: Expecting value, column 1"),
+        (b'{"a" 1', "Expected JSON: Expecting ':' delimiter, column 6"),
+        (b'{"a":1}x', "Expected JSON: Expecting value, column 1"),
+        (b'{"a":"\x00', "Expected JSON: Invalid control character at, column 7"),
+    ],
+)
+def test_incomplete_line_that_can_never_be_an_object_is_a_problem(line: bytes, why: str) -> None:
+    lines = Lines(io.BytesIO(line))
+
+    assert [item for item in lines if isinstance(item, Problem)] == [Problem(1, why)]
+    assert lines.ends_unreadable
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(st.text(max_size=3), st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    ), max_size=3), st.booleans(), st.data(),
+)  # fmt: skip
+def test_every_start_of_an_object_waits(value: dict[str, Any], is_ascii: bool, data: st.DataObject) -> None:
+    line = json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
+    start = line[: data.draw(st.integers(1, len(line) - 1))]
+
+    assert items(start) == [TORN]
 
 
 keys = st.text("ab$\x00é\ud800", max_size=3)

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 from tests.importers.conftest import GOLDEN
-from tests.importers.diary import Diary, Draft
+from tests.importers.diary import Diary, DiaryReader, Draft
 from tests.importers.growing import import_once, put, rows_of, same_after_kills, same_by_cuts, same_by_prefixes
 
 from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
-from rightful.importers.engine.loop import Kind, import_paths
+from rightful.importers.engine.file_report import KNOWN
+from rightful.importers.engine.loop import Kind, Origin, import_paths
 from rightful.importers.lesson_hook.artifacts import LessonHook
 from rightful.importers.session_records import SessionRecords
 from rightful.importers.sources.growing_files import WAITS
-from rightful.importers.sources.text_files import Problem
+from rightful.importers.sources.text_files import Found, Problem
 from rightful.ledger import Ledger
 
 ODD = (
@@ -156,12 +157,35 @@ def test_all_is_read_again_when_that_is_asked_for(ledger: Ledger, tmp_path: Path
     more = import_once(ledger, Diary(), path)
     again = import_once(ledger, Diary(), path, again=True)
 
-    assert (rest.duplicate, rest.exit_code) == (0, 0)
-    assert [problem.what for problem in rest.problems] == [
-        "note: 1 problem in the part read before is not repeated; `--again` reads the whole file"
-    ]
-    assert more.problems[0].what.startswith("note: 2 problems in the part read before are not repeated")
+    assert (rest.duplicate, rest.lost, rest.exit_code) == (0, 1, 2)
+    assert [problem.what for problem in rest.problems] == [f"1 problem {KNOWN}"]
+    assert (more.lost, [problem.what for problem in more.problems]) == (2, [f"2 problems {KNOWN}"])
     assert (again.duplicate, again.lost, again.span) == (2, 2, (0, 40, 40))
+
+
+@pytest.mark.parametrize("rest", [b"[1,2]", b"7", b"\x00\x00", b'{"key" 1'], ids=["array", "number", "nul", "object"])
+def test_unreadable_end_is_the_same_problem_in_each_import(ledger: Ledger, tmp_path: Path, rest: bytes) -> None:
+    path = tmp_path / "a.jsonl"
+    put(path, lines("a") + rest)
+    first, second = import_once(ledger, Diary(), path), import_once(ledger, Diary(), path)
+    put(path, lines("a") + rest + b"\n" + lines("b"))
+    whole, last = import_once(ledger, Diary(), path), import_once(ledger, Diary(), path)
+
+    assert [(report.appended, report.lost, report.exit_code) for report in (first, second, whole, last)] == [
+        (1, 1, 2), (0, 1, 2), (1, 1, 2), (0, 1, 2)
+    ]  # fmt: skip
+    assert first.problems == second.problems
+    assert (first.problems[0].line, last.problems[0].what) == (2, f"1 problem {KNOWN}")
+
+
+def test_conflict_in_the_part_read_before_keeps_its_exit_code(ledger: Ledger, tmp_path: Path) -> None:
+    [event] = DiaryReader(Origin("a.jsonl", None)).events(Found(1, {"say": "a"}))
+    ledger.append([event | {"content": "other"}])  # type: ignore[operator]
+    put(tmp_path / "a.jsonl", lines("a"))
+
+    first, second = (import_once(ledger, Diary(), tmp_path / "a.jsonl") for _ in range(2))
+
+    assert (first.exit_code, first.conflicts, second.exit_code, second.conflicts) == (3, 1, 3, 1)
 
 
 def test_a_file_named_by_a_link_and_by_itself_is_one_file(ledger: Ledger, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rightful.cli.output import terminal
 from rightful.errors import StorageError
-from rightful.importers.engine.file_report import BEFORE, NOTE, SKIPPED
+from rightful.importers.engine.file_report import KNOWN, NOTE, SKIPPED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rightful.importers.sources.text_files import Problem
 
 _PROBLEM = "problem: "  # in text only, next to notes and skipped files
+_ADVICE = "A line with a problem was not imported; the rest of its file was. Repair the file and import it again."
 _ALIKE_COUNT = 3  # problems of one form that are printed one by one
 _VARYING = re.compile(r"\d+|'[^']*'|`[^`]*`")
 _NOUNS = {
@@ -194,17 +195,14 @@ class ImportPrinter:
         self._note_omitted()
         terminal.print_stdout(*self._unrecognised)
         if not self._unrecognised or self._totals.has_more:
-            terminal.print_stdout(self._totals.line())
+            self._totals.print()
 
     def _note_omitted(self) -> None:
-        """Note how many notes and problems are not printed again."""
-        notes = sum(report.notes - bool(report.before) for report in self._old.values()) if len(self._old) > 1 else 0
+        """Note how many notes are not printed again."""
+        notes = sum(report.notes for report in self._old.values()) if len(self._old) > 1 else 0
         if notes:
             what = f"{terminal.plural(notes, 'note')} on files without new events"
             terminal.warn_stderr(f"{NOTE}{what} {'is' if notes == 1 else 'are'} not repeated; --json lists them.")
-        if before := self._totals.before:
-            what = f"{terminal.plural(before, 'problem')} in the part read before"
-            terminal.warn_stderr(f"{NOTE}{what} {'is' if before == 1 else 'are'} {BEFORE}.")
 
 
 class Totals:
@@ -212,7 +210,9 @@ class Totals:
 
     def __init__(self) -> None:
         self.exit_code = terminal.DONE
-        self.before = self._lost_in_old = 0
+        self._lost: dict[str, int] = {}
+        self._lost_in_old = 0
+        self._has_bad_lines = False
         self._files: set[str] = set()
         self._passed: dict[str, int] = {}
         self._counts: Counter[str] = Counter()
@@ -221,27 +221,35 @@ class Totals:
     def add(self, report: FileReport) -> None:
         """Count a file in; one that is reported again, since it grew, is one file."""
         self.exit_code = max(self.exit_code, report.exit_code)
+        self._has_bad_lines |= report.lost > report.conflicts and report.is_read and _has_bad_line(report)
         if report.is_read:
             self._files.add(report.path)
             self._kinds.update(report.kinds)
             self._kinds["session.started"] -= report.start_details
             self._kinds["start_details"] += report.start_details
             self._counts.update(_events(report))
-        self._counts.update(lost=report.lost, notes=report.notes)
-        self.before += report.before
+        self._counts["notes"] += report.notes
+        is_total = report.span is not None  # the report of a growing file counts its earlier problems too
+        self._lost[report.path] = report.lost + (0 if is_total else self._lost.get(report.path, 0))
         self._lost_in_old += report.lost if report.is_old else 0
         self._passed[report.path] = report.passed
 
     @property
     def has_more(self) -> bool:
         """Whether there is more to report than skipped files."""
-        return bool(self._files or self._counts["lost"])
+        return bool(self._files or any(self._lost.values()))
+
+    def print(self) -> None:
+        """Print what to do about lines that were not imported, and the last line of an import."""
+        if self._has_bad_lines:
+            terminal.warn_stderr(_ADVICE)
+        terminal.print_stdout(self.line())
 
     def line(self) -> str:
         """Return the last line of an import."""
         passed = sum(self._passed.values())
         old = f" ({self._lost_in_old:,} in files without new events)" if self._lost_in_old else ""
-        found = [terminal.plural(self._counts["lost"], "problem") + old]
+        found = [terminal.plural(sum(self._lost.values()), "problem") + old]
         found += [terminal.plural(self._counts["notes"], "note")] * (self._counts["notes"] > 0)
         found += [f"{passed:,} skipped"] * (passed > 0)
         words = _words(self._counts, "nothing new")
@@ -278,6 +286,10 @@ def _counted(reason: str, count: int) -> str:
     return reason if count == 1 else f"{count:,} times {reason}"
 
 
+def _has_bad_line(report: FileReport) -> bool:
+    return any(problem.lost and (problem.line or problem.what.endswith(KNOWN)) for problem in report.problems)
+
+
 def _folder(report: FileReport) -> str:
     return os.path.dirname(report.path) or "."  # noqa: PTH120 - shown as it was given
 
@@ -294,12 +306,17 @@ def _print_counts(report: FileReport) -> None:
 
 
 def _print_problems(report: FileReport, notes: RepeatedMessages) -> None:
-    """Say notes, alike with those of all files, and then problems, with those of the file."""
+    """Print notes and known problems, limited over all files, and then new problems, limited per file."""
     problems = RepeatedMessages()
+    listed: list[Problem] = []
     for problem in report.problems:
-        if problem.what.startswith(NOTE) and not problem.what.endswith(BEFORE):  # those are counted over all files
+        if problem.what.startswith(NOTE):
             notes.warn(_place(report, problem), problem.what)
-    for problem in (problem for problem in report.problems if not problem.what.startswith((NOTE, SKIPPED))):
+        elif problem.what.endswith(KNOWN):
+            notes.warn(_place(report, problem), f"{_PROBLEM}{problem.what}")
+        elif not problem.what.startswith(SKIPPED):
+            listed.append(problem)
+    for problem in listed:
         problems.warn(_place(report, problem), f"{_PROBLEM}{problem.what}")
     if more := sum(problems.rest.values()):
         terminal.warn_stderr(f"{report.path}: {_PROBLEM}{more:,} more like these; --json lists them.")
@@ -323,7 +340,7 @@ def _words(counts: Mapping[str, int], without: str = "nothing") -> str:
         {
             "appended": counts["appended"],
             **{outcome: counts[outcome] for outcome in _OUTCOMES},
-            "there already": counts["there"],
+            "already in the ledger": counts["there"],
             "repeated in this import": counts["repeated"],
         }
     )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
 
+    from rightful.cli.show.show_import import Totals
     from rightful.importers.engine.file_report import FileReport
     from rightful.importers.engine.loop import Import, Kind
     from rightful.importers.gptme.gptme_workspace import Place
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace, folder: Path, importing: Import, kinds: Callab
     if args.json:
         terminal.print_json({"workspace": str(folder), "places": [_document(item) for item in found]})
     else:
-        _show(folder, found, totals.line())
+        _show(folder, found, totals)
     if not any(item.read for item in found):
         terminal.warn_stderr(
             f"nothing of gptme was found for {folder}. Run the command in the workspace, or name its folder."
@@ -104,21 +105,21 @@ def run(args: argparse.Namespace, folder: Path, importing: Import, kinds: Callab
     return totals.exit_code
 
 
-def _show(folder: Path, found: list[ImportedPlace], last: str) -> None:
+def _show(folder: Path, found: list[ImportedPlace], totals: Totals) -> None:
     """Print the places as a table, what is wrong in their files, and the totals."""
     from rightful.cli.output import tables
     from rightful.cli.show.show_import import RepeatedMessages
     from rightful.importers.engine.file_report import NOTE, SKIPPED
 
     rows = [row for item in found if (row := _row(folder, item)) is not None]
-    tables.show_table({"what": "", "where": "", "files": "n", "new events": "n", "there already": "n"}, rows)
+    tables.show_table({"what": "", "where": "", "files": "n", "new events": "n", "already in the ledger": "n"}, rows)
     said = RepeatedMessages()
     for item in found:
         for place, what in _problems(item.reports):
             if not what.startswith(SKIPPED):
                 said.warn(place, what if what.startswith(NOTE) else f"problem: {what}")
     said.warn_rest()
-    terminal.print_stdout(last)
+    totals.print()
 
 
 def _row(folder: Path, item: ImportedPlace) -> list[object] | None:

@@ -73,7 +73,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         size: How many bytes were read, including an incomplete last line.
         edges: The digests of the head and of the bytes before the place; for a file that may be rewritten, the
             digest of everything that was read.
-        lost: The number of problems reported so far.
+        lost: The number of problems before the place.
+        conflicts: How many of them are events in conflict.
         derived: The positions of its events, as inclusive ranges.
         state: The state of its reader.
     """
@@ -93,6 +94,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     state: dict[str, Any]
     reader: int = 1
     derived: list[tuple[int, int]] = []
+    conflicts: int = 0
 
 
 _decoder = msgspec.json.Decoder(Checkpoint)
@@ -200,6 +202,7 @@ class Checkpoints:
         state: dict[str, Any],
         lost: int,
         derived: Sequence[tuple[int, int]] = (),
+        conflicts: int = 0,
     ) -> Problem | None:
         """Store how far a file was read. Call it after its events are committed.
 
@@ -230,6 +233,7 @@ class Checkpoints:
             state=state,
             reader=reader_version(kind),
             derived=list(derived),
+            conflicts=conflicts,
         )
         try:
             self._write(_name(kind, real), checkpoint)

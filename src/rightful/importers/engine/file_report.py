@@ -16,8 +16,8 @@ from rightful.log.rows import Receipt
 NOTE, SKIPPED = "note: ", "skipped: "
 """Prefixes of entries that are not problems: notes, and files that are not imported."""
 
-BEFORE = "not repeated; `--again` reads the whole file"
-"""Suffix of the note that counts the problems of an earlier import of the same file."""
+KNOWN = "in the part that an earlier import read; `--again` reads the whole file and lists each one"
+"""Suffix of the problem that counts the problems of earlier imports of the same file."""
 
 _SUFFIXES_SHOWN = 8
 
@@ -98,16 +98,16 @@ class FileReport(msgspec.Struct):
         appended: Events that are new in the ledger.
         duplicate: Events that were already in the ledger.
         problems: What was not imported, notes (prefix `NOTE`), and why the file was skipped (prefix `SKIPPED`).
-        conflicts: Events that contradict an event with the same id; stored in quarantine, and earn no credit.
+        conflicts: Events in conflict: other content under the id of a stored event. They are in quarantine, and that
+            id earns no credit.
         repeated: Those of the duplicates that were appended since the import began.
-        lost: The number of problems, including unlisted ones.
+        lost: The number of problems, including unlisted ones and those of the part that earlier imports read.
         notes: The number of notes.
         is_read: Whether the file could be opened and is of an accepted kind.
         waits: Whether the file must be read again even if it does not change.
         passed: The number of files that this report says were skipped.
         kinds: The number of appended events by type.
         start_details: The number of starts that only add to an earlier start of the same session in this file.
-        before: The number of problems in the part that was read in earlier imports.
         span: The part of a growing file that was read; None for other files, which are read whole.
         answers: The receipt of each record, for kinds that answer for each record.
     """
@@ -125,7 +125,6 @@ class FileReport(msgspec.Struct):
     passed: int = 0
     kinds: dict[str, int] = {}
     start_details: int = 0
-    before: int = 0
     span: Span | None = None
     answers: Answers | None = None
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rightful import limits
 from rightful.errors import RightfulError
-from rightful.importers.engine.file_report import BEFORE, Span
+from rightful.importers.engine.file_report import KNOWN, Span
 from rightful.importers.engine.formats import End
 from rightful.importers.engine.renewal import Ranges
 from rightful.importers.sources.text_files import Found, Problem
@@ -72,6 +72,7 @@ class GrowingImport:
     def append_to(self, run: FileImport) -> None:
         """Append the events of the new part, and store a checkpoint."""
         lines, reader = self._reading.lines, self._reader
+        self._add_known_problems(run)
         renewal = self._prepare_renewal(run)
         appended = kept = self._reading.begin.offset
         for item in lines:
@@ -85,7 +86,8 @@ class GrowingImport:
                     kept = appended
                     self._save_checkpoint(run)
         run.finish(reader, End(self._reading.digest, run.is_whole))
-        self._report_span(run)
+        begin = self._reading.begin.offset
+        run.report.span = Span(begin, lines.offset, max(self._reading.file.size, lines.offset))
         if renewal is not None and self._older is not None:
             if run.has_internal_error or lines.offset < self._older.place.offset:
                 return  # a partial reading proves nothing; the next import repeats all of it
@@ -106,14 +108,12 @@ class GrowingImport:
             run.renewal = self._checkpoints.renewal(self._kind, self._older)
         return run.renewal
 
-    def _report_span(self, run: FileImport) -> None:
-        """Set the span that was read, and note how many problems of earlier imports are not repeated."""
-        begin, end = self._reading.begin.offset, self._reading.lines.offset
-        run.report.span = Span(begin, end, max(self._reading.file.size, end))
-        if begin and self._checkpoint is not None and (lost := self._checkpoint.lost):
-            what = "problem in the part read before is" if lost == 1 else "problems in the part read before are"
-            run.report.before = lost
-            run.add_problem(Problem(None, f"{lost:,} {what} {BEFORE}", lost=False))
+    def _add_known_problems(self, run: FileImport) -> None:
+        """Report how many problems earlier imports found in the part that is not read again."""
+        known = self._checkpoint
+        if known is not None and self._reading.begin.offset and known.lost:
+            run.add_problem(Problem(None, f"{known.lost:,} {'problem' if known.lost == 1 else 'problems'} {KNOWN}"))
+            run.report.lost, run.report.conflicts = known.lost, known.conflicts
 
     def _save_checkpoint(self, run: FileImport) -> None:
         """Store how far the file was read, unless an internal error lost a part: a fixed version must read it again."""
@@ -126,7 +126,8 @@ class GrowingImport:
         except Exception as error:  # noqa: BLE001 - as in `FileImport`
             run.internal_error(None, error)
             return
-        before = 0 if self._checkpoint is None or not self._reading.fits else self._checkpoint.lost
-        problem = self._checkpoints.save(self._kind, self._reading, state, before + run.report.lost, run.ranges.kept())
+        lost = run.report.lost - self._reading.lines.ends_unreadable
+        ranges, conflicts = run.ranges.kept(), run.report.conflicts
+        problem = self._checkpoints.save(self._kind, self._reading, state, lost, ranges, conflicts)
         if problem is not None:
             run.add_problem(problem)

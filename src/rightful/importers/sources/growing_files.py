@@ -2,8 +2,9 @@
 
 A tool appends to its transcript while it is read, so the last line may be incomplete, or end without a newline. A
 complete JSON object on it is read; what is written after it on the same line is read by the next import. An
-incomplete object waits, which is not a problem. Reading a file in several steps, each from where the last one
-stopped, yields the same objects as reading it once.
+incomplete object waits, which is not a problem. What can never become an object is a problem of every reading until
+the file changes. Reading a file in several steps, each from where the last one stopped, yields the same objects as
+reading it once.
 
 Only a newline byte ends a line, and no more of a line than the limit is held in memory. A line is parsed with msgspec
 if the result is certain to equal that of `content.parse_json`, and with that function otherwise.
@@ -18,7 +19,15 @@ from typing import Protocol
 import msgspec
 
 from rightful import content, limits
-from rightful.importers.sources.text_files import Found, OpenFile, Problem, leading, of_line, opened
+from rightful.importers.sources.text_files import (
+    Found,
+    OpenFile,
+    Problem,
+    incomplete_line_problem,
+    leading,
+    of_line,
+    opened,
+)
 
 WAITS = "the last line is incomplete or still being written; the next import reads it"
 """The note on an incomplete last line."""
@@ -60,6 +69,8 @@ class Lines:
 
     Attributes:
         limit: The longest line that is read; bytes.
+        ends_unreadable: Whether the file ends in an incomplete line that can never become an object. The place is
+            before it, so the next reading yields the same problem.
     """
 
     def __init__(self, stream: Readable, place: Place | None = None, *, limit: int = limits.EVENT_BYTES) -> None:
@@ -68,6 +79,7 @@ class Lines:
         place = place or Place()
         self._offset, self._line, self._start = place.offset, place.line, place.start
         self._settled = True
+        self.ends_unreadable = False
 
     @property
     def offset(self) -> int:
@@ -132,7 +144,12 @@ class Lines:
         for item, end in taken:
             self._offset = begin + end
             yield item
-        if over or line[self._offset - begin :].strip():
+        rest = line[self._offset - begin :]
+        too_long = Problem(self._line, f"longer than {self.limit} bytes; not read") if over else None
+        if problem := too_long or incomplete_line_problem(rest, self._line):
+            self.ends_unreadable = True
+            yield problem
+        elif rest.strip():
             yield Problem(self._line, WAITS, lost=False)
 
 

@@ -44,6 +44,9 @@ _GARBAGE = re.compile(
 )  # not the inside of an object: that has a quote before a bracket
 _SPACE = re.compile(r"[ \t\r\n\ufeff]*")
 _LITERALS = json.JSONDecoder(parse_int=str)
+_WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
+_NUMBER_TAIL = re.compile(r"(?:\.|[eE][+-]?)\Z")
+_ESCAPE_TAIL = re.compile(r"u[0-9a-fA-F]{0,4}\Z")  # json also refuses four digits at the very end
 
 
 class Problem(NamedTuple):
@@ -231,6 +234,37 @@ def leading(line: bytes, number: int) -> Iterator[tuple[Found | Problem, int]]:
         end += len(text[at:stop].encode("utf-8", "surrogateescape"))
         at = stop
         yield _piece(text[begin:stop], number), end
+
+
+def incomplete_line_problem(line: bytes, number: int) -> Problem | None:
+    """Return why an incomplete line can never begin with an object, whatever is added to it; None if it can.
+
+    Args:
+        line: Its bytes, without the objects at its start.
+        number: Its number, from 1.
+    """
+    text = line.decode("utf-8", "surrogateescape").strip(" \t\r\n\ufeff")
+    if text.startswith("{") and not content.has_too_many_values(text):
+        try:
+            _LITERALS.raw_decode(text)
+        except json.JSONDecodeError as error:
+            if _is_cut_off(error):
+                return None
+        except RecursionError:
+            pass
+    return next((item for item in of_line(line, number) if isinstance(item, Problem)), None)
+
+
+def _is_cut_off(error: json.JSONDecodeError) -> bool:
+    """Return whether parsing failed only because the text ends too early, maybe within a word, number or escape."""
+    rest = error.doc[error.pos :]
+    if error.msg == "Expecting value":
+        return any(word.startswith(rest) for word in _WORDS)
+    if error.msg.startswith("Expecting ',' delimiter"):
+        return not rest or (error.doc[error.pos - 1].isdigit() and _NUMBER_TAIL.match(rest) is not None)
+    if error.msg.startswith("Invalid \\u"):
+        return _ESCAPE_TAIL.match(rest) is not None
+    return not rest or error.msg.startswith("Unterminated string")
 
 
 def _behind_space(text: str, at: int) -> int:

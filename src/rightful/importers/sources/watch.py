@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from rightful import limits
 from rightful.errors import BusyError, ConditionFailedError
-from rightful.importers.engine.file_report import FileReport, ProblemList
+from rightful.importers.engine.file_report import KNOWN, FileReport, ProblemList
 from rightful.importers.engine.loop import Import
 from rightful.importers.sources.folders import order_of, would_walk
 from rightful.importers.sources.sqlite_databases import WAL
@@ -136,13 +136,14 @@ class Watch:
     def _new(self, report: FileReport) -> FileReport | None:
         """Return a report without notes that were reported before; None if nothing is left."""
         path, reported = report.path, self._reported
-        fresh = [problem for problem in report.problems if problem.lost or (path, problem.what) not in reported]
+        is_first = (path, "") not in reported
+        new = [problem for problem in report.problems if is_first or not problem.what.endswith(KNOWN)]
+        fresh = [problem for problem in new if problem.lost or (path, problem.what) not in reported]
         self._reported.update((report.path, problem.what) for problem in report.problems if not problem.lost)
-        is_first = (report.path, "") not in self._reported
         self._reported.add((report.path, ""))
         if not is_first and not report.is_read and not report.lost:
             return None  # a skipped file is reported once, even if its count changes later
-        if not (is_first or report.appended or report.conflicts or report.lost or fresh):
+        if not (is_first or report.appended or fresh):
             return None
         report.problems = fresh
         report.notes = sum(not problem.lost for problem in fresh) if report.is_read else report.notes
