@@ -26,6 +26,7 @@ from rightful.importers.bandits.tool_formats import Number, Numbers, State, cont
 from rightful.importers.shared.foreign_fields import moment_us
 from rightful.policies import Policy
 from rightful.projections.arithmetic.exact import scaled
+from rightful.projections.arithmetic.first_use import first_uses
 from rightful.projections.arithmetic.sums import Key, Sums, sums_of
 from rightful.projections.arithmetic.tallies import Tally, tallies
 from rightful.projections.credit.bins_and_credits import Settlement
@@ -33,7 +34,6 @@ from rightful.projections.credit.inputs import CREDITED, EMPTY, balances
 from rightful.projections.credit.posteriors import Posterior, Posteriors, posteriors_of
 from rightful.projections.credit.settle import Settled, settled
 from rightful.projections.facts.facts import Balance, Facts
-from rightful.projections.facts.first_use import first_uses
 
 
 class Beliefs(NamedTuple):

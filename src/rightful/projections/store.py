@@ -25,8 +25,18 @@ from rightful import limits
 from rightful.errors import StorageError
 from rightful.projections.cached_answer import CachedAnswer, from_values, to_values
 from rightful.projections.facts.columns import Table
-from rightful.projections.facts.facts import Aside, Balance, Corrected, Decayed, Facts, Mention, Pruned, Retired, Start
-from rightful.projections.facts.identity_claims import Claim
+from rightful.projections.facts.facts import (
+    Aside,
+    Balance,
+    Corrected,
+    Decayed,
+    Facts,
+    IdentityClaim,
+    Mention,
+    Pruned,
+    Retired,
+    Start,
+)
 from rightful.projections.facts.session_names import Names
 from rightful.projections.projection_environment import HeldError, UnfitError, delete, make, with_opened
 from rightful.storage.environment import store_files
@@ -44,7 +54,7 @@ _LISTS: dict[str, Any] = {
     "asides": list[Aside],
     "corrected": list[Corrected],
     "starts": list[Start],
-    "claims": list[Claim],
+    "claims": list[IdentityClaim],
     "decayed": list[Decayed],
     "pruned": list[Pruned],
     "balances": list[Balance],

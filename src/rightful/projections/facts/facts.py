@@ -20,7 +20,6 @@ from rightful.identity import is_exact
 from rightful.log.classify import ACCEPTED
 from rightful.projections.facts import turn_rows
 from rightful.projections.facts.columns import Ints, Places, Table
-from rightful.projections.facts.identity_claims import Claim
 from rightful.projections.facts.session_names import NO_TIME, NOT_MENTIONED, Names
 
 GRADE, RETRACTION, ERASED = 0, 1, 2
@@ -91,6 +90,24 @@ class Mention(NamedTuple):
     position: int
     is_start: bool
     id: str
+
+
+class IdentityClaim(NamedTuple):
+    """A row whose transcript path, or whose file's name, names another session than its own.
+
+    Attributes:
+        position: The row's position.
+        name: The number of the session that it is recorded under.
+        named: The id that the path or the file's name has.
+        event: The row's event id.
+        revision: The row's revision.
+    """
+
+    position: int
+    name: int
+    named: str
+    event: str
+    revision: int
 
 
 class Start(NamedTuple):
@@ -200,7 +217,7 @@ class Facts:
         self.asides: list[Aside] = []
         self.corrected: list[Corrected] = []
         self.starts: list[Start] = []
-        self.claims: list[Claim] = []
+        self.claims: list[IdentityClaim] = []
         self.decayed: list[Decayed] = []
         self.pruned: list[Pruned] = []
         self.balances: list[Balance] = []

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
 
 from rightful.encoding.envelope import SALT_BYTES, body_of
 from rightful.identity import split_session
 from rightful.log.rows import Page
-
-if TYPE_CHECKING:
-    from rightful.projections.facts.facts import Facts
+from rightful.projections.facts.facts import Facts, IdentityClaim
 
 FIELD = "transcript_path"
 """The field of `extra` in which producers keep the path that a hook was given."""
@@ -29,24 +26,6 @@ _MARK, _FILE_MARK = f'"{FIELD}"'.encode(), f'"{FILE_FIELD}"'.encode()
 _FILE = re.compile(r"(?:\A|/)([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\.jsonl\Z")
 _NAMESPACE = "claude-code"
 _FILE_NAMESPACES = frozenset({"codex", "copilot"})
-
-
-class Claim(NamedTuple):
-    """A row whose transcript path, or whose file's name, names another session than its own.
-
-    Attributes:
-        position: The row's position.
-        name: The number of the session that it is recorded under.
-        named: The id that the path or the file's name has.
-        event: The row's event id.
-        revision: The row's revision.
-    """
-
-    position: int
-    name: int
-    named: str
-    event: str
-    revision: int
 
 
 def named_by(session: str, path: object) -> tuple[str, str] | None:
@@ -80,11 +59,11 @@ def collect(facts: Facts, page: Page) -> None:
         ids = named_by(session, extra.get(FIELD)) if isinstance(extra, Mapping) else None
         ids = named_by_file(session, extra) if is_file and ids is None else ids
         if ids is not None and ids[0] != ids[1] and not body.alias:
-            claim = Claim(position, facts.names.of(session), ids[1], envelope.id, envelope.revision)
+            claim = IdentityClaim(position, facts.names.of(session), ids[1], envelope.id, envelope.revision)
             facts.claims.append(claim)
 
 
-def in_force(facts: Facts, through: int) -> Iterator[Claim]:
+def in_force(facts: Facts, through: int) -> Iterator[IdentityClaim]:
     """Yield the claims up to a position that no withdrawal settles."""
     for claim in facts.claims:
         if claim.position > through:

@@ -8,7 +8,7 @@ import msgspec
 
 from rightful.projections.credit.runs import IN_FORCE, SECOND_GUESS, UNDONE, UNLINKS, UNUSABLE, VOID, WEAKER
 from rightful.projections.facts import identity_claims
-from rightful.projections.facts.facts import NATIVE, RELATIONS
+from rightful.projections.facts.facts import NATIVE, RELATIONS, IdentityClaim
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.phrases import (
     DESK,
@@ -146,7 +146,7 @@ def _twice_started(case: Case, reused: int) -> tuple[str, list[Remedy]]:
     return reason, [Remedy(what, [exposure_event(own_name, at_us, []), grade])]
 
 
-def _contradicted(case: Case, claim: identity_claims.Claim) -> tuple[str, list[Remedy]]:
+def _contradicted(case: Case, claim: IdentityClaim) -> tuple[str, list[Remedy]]:
     name = case.text(claim.name)
     source = identity_claims.FIELD if name.startswith("claude-code:") else "file name"
     reason = (
