@@ -33,9 +33,11 @@ def state(here: Path) -> Path:
 
 
 def files(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """All files but LMDB's table of readers, in which every process that reads the ledger has a slot."""
     return {
         str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
         for path in [folder, *folder.rglob("*")]
+        if path.name != "lock.mdb"
     }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
-from tests.cli.test_credit import GRADED, MADE, alphas, put
+from tests.cli.test_credit import GRADED, MADE, alphas, files, put
 
 from rightful import ledger as app
 from rightful.events import GradeRecorded
@@ -57,6 +57,25 @@ def test_an_id_that_fits_several_sessions_is_refused(ledger: Path, run: Run, her
 
     assert (done.code, graded(ledger)) == (2, [])
     assert f"'7fbe' fits 2 sessions: claude-code:{LONG}, claude-code:7fbe9999. Nothing was credited." in done.err
+
+
+@pytest.mark.parametrize("given", ["7fbe", "7fbe9", "7fb", LONG, "ab12"])
+def test_a_dry_run_answers_as_the_real_run_does(ledger: Path, run: Run, here: Path, given: str) -> None:
+    """Of a beginning that fits two sessions, one, or none because it is too short; of a full id; of another tool's."""
+    started(ledger, f"claude-code:{LONG}", "claude-code:7fbe9999", "codex:ab12")
+    state = put(here / "state", f"{LONG}.json", "lessons/a.md").parent
+    put(here / "state", "7fbe9999.json", "lessons/b.md")
+    before = files(here)
+    words = ("credit", "--session-state-dir", state, "--exposure-session-id", given, *GRADED)
+
+    dry = run(*words, "--dry-run")
+    kept = files(here) == before
+    real = run(*words)
+
+    assert kept
+    assert dry.code == real.code == (2 if given == "7fbe" else 0)
+    assert dry.out.replace("(dry run — no state updated)\n", "") == real.out
+    assert dry.err in real.err
 
 
 def test_an_id_with_a_record_of_its_own_is_not_a_beginning(ledger: Path, run: Run, here: Path) -> None:

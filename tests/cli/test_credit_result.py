@@ -67,6 +67,19 @@ def test_two_sessions_that_are_graded_for_one_exposure_are_said_to_be_ambiguous(
     assert alphas(run) == {}
 
 
+def test_grade_that_outranks_an_imported_one_is_reported(ledger: Path, run: Run, state: Path) -> None:
+    grade = {"type": "grade.recorded", "producer": "session-records", "at": "2026-08-01T10:00:00Z", "seq": 1}
+    with app.open(ledger) as opened:
+        opened.append([grade | {"key": "1", "session": "claude-code:session-a", "reward": 0.5}])
+    words = ("--exposure-session-id", "session-a", "--grade", "1")
+
+    said, again = last_line(run, state, *words), last_line(run, state, *words)
+
+    assert said == "ledger: appended; replaces session-records/overall seq 1 (#1) for credit"
+    assert again == "ledger: already there: credited once"
+    assert alphas(run) == {"lessons/session-a.md": 2.0}
+
+
 def test_grade_outranked_by_a_person_is_reported(ledger: Path, run: Run, state: Path) -> None:
     grade = {"type": "grade.recorded", "producer": "human", "at": "2026-08-01T10:00:00Z", "seq": 1, "reward": 0.5}
     with app.open(ledger) as opened:

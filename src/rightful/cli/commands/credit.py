@@ -104,14 +104,13 @@ def run(args: argparse.Namespace) -> int:
     said = _said(args, asked, records)._replace(decay_rate=rate)
     if records.problem:
         terminal.warn_stderr(f"{records.problem}; it was not used.")
-    if args.dry_run:
-        _warn_without_ledger(args)
-        exposure = session_credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
-        return _answer(args, asked, _with_rewards(args, said, exposure), exposure, [])
     try:
         ledger = _opened(args)
     except LedgerNotFoundError as error:
         exposure = session_credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
+        if args.dry_run:
+            _warn_without_ledger(args, error)
+            return _answer(args, asked, _with_rewards(args, said, exposure), exposure, [])
         terminal.warn_stderr(f"nothing was recorded: {_no_ledger(error.path)}")
         if exposure.state == "found":
             return error.exit_code
@@ -124,6 +123,8 @@ def run(args: argparse.Namespace) -> int:
         others = [*records.ids(asked), *session_credit.known_ids(asked, written)]
         exposure = session_credit.read_exposure(args.session_state_dir, asked, others)
         said = _with_rewards(args, said, exposure)
+        if args.dry_run:
+            return _answer(args, asked, said, exposure, [])
         receipts = _append(args, ledger, asked, exposure, said)
         _note_made(asked, receipts)
         happened = show_credit.sentence(ledger, receipts, said, empty=exposure.state == "empty")
@@ -136,21 +137,12 @@ def _no_ledger(path: str) -> str:
     return f"No ledger at {path}. Run `rightful init`, or name a ledger with --ledger."
 
 
-def _warn_without_ledger(args: argparse.Namespace) -> None:
-    """Warn in a dry run that there is no ledger; nothing is opened or created."""
-    from rightful import ledger as app
-
-    try:
-        path = terminal.ledger_path(args.ledger)
-    except LedgerNotFoundError as error:
-        terminal.warn_stderr(f"nothing would be recorded: {_no_ledger(error.path)}")
-        return
-    if (app.folder_of(path) / "store").exists():
-        return
+def _warn_without_ledger(args: argparse.Namespace, error: LedgerNotFoundError) -> None:
+    """Warn in a dry run that there is no ledger, or note that one would be created."""
     if args.ledger is None:
-        terminal.warn_stderr(f"nothing would be recorded: {_no_ledger(path)}")
+        terminal.warn_stderr(f"nothing would be recorded: {_no_ledger(error.path)}")
     else:
-        terminal.note_stderr(f"no ledger at {path}; without --dry-run it would be created.")
+        terminal.note_stderr(f"no ledger at {error.path}; without --dry-run it would be created.")
 
 
 def _in_ledger(ledger: Ledger, asked: CreditRequest, folder: str) -> CreditRequest:
@@ -323,8 +315,8 @@ class Published(NamedTuple):
 def _opened(args: argparse.Namespace) -> Ledger:
     from rightful import ledger as app
 
-    if args.ledger is None:
-        return terminal.open_ledger(args)
+    if args.ledger is None or args.dry_run:
+        return terminal.open_ledger(args, readonly=args.dry_run)
     path = terminal.ledger_path(args.ledger)
     try:
         return app.open(path)

@@ -12,7 +12,7 @@ from rightful.projections.credit.inputs import CREDITED, UNMAPPED
 from rightful.reports.explain.bin_reasons import why
 from rightful.reports.explain.case import case_of
 from rightful.reports.explain.grade_outcomes import verdict_of
-from rightful.reports.explain.phrases import bin_name
+from rightful.reports.explain.phrases import bin_name, listed
 
 if TYPE_CHECKING:
     from rightful.importers.shared.grade_numbers import GradeContent
@@ -42,7 +42,9 @@ def sentence(ledger: Ledger, receipts: Sequence[Receipt], said: GradeContent, *,
         )
     facts = ledger.projected().catch_up()
     row = int(np.flatnonzero(facts.grades["pos"] == grade.position)[0])
-    pays = _pays(facts, row, said)
+    touched = [int(number) for number in (facts.grades["name"][row], facts.grades["target"][row]) if number >= 0]
+    case = case_of(facts, _POLICY, facts.watermark, touched)
+    pays = _pays(case, row, said) or (None if grade.outcome == "duplicate" else _replaced(case, row))
     return f"{_recorded(facts, row, receipts, paid=pays is None and not empty)}{'; ' + pays if pays else ''}"
 
 
@@ -63,11 +65,16 @@ def _before(facts: Facts, row: int) -> int | None:
     return int(lower.max()) if len(lower) else None
 
 
-def _pays(facts: Facts, row: int, said: GradeContent) -> str | None:
+def _replaced(case: Case, row: int) -> str | None:
+    """Return which grade of another grader, such as an imported one, gives no credit any more; None without one."""
+    at = case.grade_at(row)
+    others = [] if at is None else case.competing_claims(case.claim_of[at])
+    labels = [case.grade_label(int(case.inputs.grades.row[case.claims.grade[other]])) for other in others]
+    return f"replaces {listed(labels)} for credit" if labels else None
+
+
+def _pays(case: Case, row: int, said: GradeContent) -> str | None:
     """Return why a grade gives no credit under `bound`, or that another one counts; None if it gives credit."""
-    table = facts.grades
-    touched = [int(number) for number in (table["name"][row], table["target"][row]) if number >= 0]
-    case = case_of(facts, _POLICY, facts.watermark, touched)
     unit = case.unit_of.get(row)
     if unit is None:
         return _in_its_place(case, row)
