@@ -161,7 +161,7 @@ def test_credit_pays_the_session_that_was_named_whichever_file_is_newer(
     out = capsys.readouterr().out.splitlines()
     assert out[:3] == [
         "Session: session-a",
-        "Outcome: productive (grade=0.800 overrides binary reward)",
+        "Outcome: productive (reward 0.800, from the grade)",
         "Lessons (1): session-a.md",
     ]
     with rightful.open(tmp_path / "ledger") as ledger:

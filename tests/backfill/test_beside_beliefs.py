@@ -71,7 +71,7 @@ def test_new_folder_of_the_hybrid_matcher_is_made_by_apply(tmp_path: Path) -> No
     path, target = ledger_with(tmp_path), tmp_path / "state" / "gptme" / "lessons" / "bandit-state.json"
 
     plan = plan_of(path, target, "gptme-hybrid")
-    assert f"{target.parent} does not exist; apply creates it" in plan.notes
+    assert f"the folder {target.parent} is new, and apply creates it" in plan.notes
     assert not (tmp_path / "state").exists()  # a plan writes nothing
     applied(path, plan)
 

@@ -20,6 +20,7 @@ from tests.backfilling import (
     ledger_with,
     plan_of,
     rows,
+    stands,
     state,
     taken_back,
     written,
@@ -60,18 +61,22 @@ def test_bytes_published_to_another_file_are_refused(tmp_path: Path, how: str) -
     before, other = target.read_bytes(), tmp_path / "ws2" / "b.json"
     if how == "moved":
         target.parent.rename(other.parent)
+        advice = (
+            f"Plan with --rebuild, which uses only the log. Or `rightful backfill rollback --target {other} "
+            f"--publication {stands(path, target).publication}` restores the content from before the publication "
+            f"here, and a new plan opens it."
+        )
     else:
         other.parent.mkdir()
         shutil.copy(target, other)
+        advice = f"Plan with --target {target} if that is the file, or with --rebuild, which uses only the log."
 
     with pytest.raises(TargetError) as refused:
         plan_of(path, other, force=True)
 
     assert str(refused.value) == (
         f"{other} was not changed: these bytes were published to {target}, so the file was moved or copied from "
-        f"there, and the numbers opened there would be lost here. Plan with --target {target} if that is the file. If "
-        f"it was moved, put it back, `rightful backfill rollback --target {target}`, and then move it: its earlier "
-        "content is opened here. Or plan with --rebuild, which uses only the log."
+        f"there, and the numbers opened there would be lost here. {advice}"
     )
     assert other.read_bytes() == before
     assert numbers(other) == FIRST

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.backfilling import EVENTS, GIT, NOON, TESTS, applied, arm, ledger_with, plan_of, state, written
+from tests.backfilling import EVENTS, GIT, NOON, TESTS, applied, arm, ledger_with, plan_of, rows, state, written
 from tests.projections.telling import exposed, graded
 
 import rightful
@@ -65,6 +66,35 @@ def test_a_rebuild_under_which_every_arm_of_the_file_goes_is_refused(tmp_path: P
     )
     assert plan_of(path, one_stays, old="rebuilt").refusals == ()
     assert plan_of(path, empty, old="rebuilt").refusals == ()
+
+
+def test_new_file_without_arms_is_refused_with_the_reader_of_the_arms(tmp_path: Path) -> None:
+    path, target = ledger_with(tmp_path), tmp_path / "b.json"
+
+    plan = plan_of(path, target, "pm-dispatch")
+
+    assert plan.refusals == (
+        (
+            f"the file would have no arm: the log credits no arm that pm-dispatch takes (pm-model:WORK_TYPE:MODEL); "
+            f"its arms, such as {GIT}, belong into the file of another reader "
+            f"(gptme-sessions, lesson-hook, gptme-hybrid)"
+        ),
+    )
+    with pytest.raises(BackfillRefusedError, match="Pass the --reader of these arms"):
+        applied(path, plan)
+    assert not target.exists()
+    assert rows(path, "posterior.published") == []
+
+
+@pytest.mark.parametrize("before", [None, {"arms": {}}])
+def test_file_without_arms_is_not_written_before_the_first_grade(tmp_path: Path, before: Any) -> None:
+    path, target = ledger_with(tmp_path, [exposed("t:a", GIT, at=NOON)]), tmp_path / "b.json"
+    if before is not None:
+        written(target, before)
+
+    plan = plan_of(path, target)
+
+    assert plan.refusals == ("the file would have no arm: the log holds no grade to pay from",)
 
 
 STYLE = "/ws/lessons/style.md"
@@ -132,6 +162,19 @@ def test_equal_paths_below_the_lessons_folder_are_one_lesson(one: str, other: st
     assert same_lesson(one, other) is same_lesson(other, one) is same
 
 
+@pytest.mark.parametrize(("old", "what"), [("counted", "are both in the new file"), ("rebuilt", "goes")])
+def test_lesson_with_both_names_in_the_file_is_noted(tmp_path: Path, old: Any, what: str) -> None:
+    path = ledger_with(tmp_path)
+    numbers = {"alpha": 3.0, "beta": 2.0}
+    target = written(tmp_path / "b.json", {"arms": {"git.md": numbers, GIT: numbers, TESTS: numbers}})
+
+    [note] = [note for note in plan_of(path, target, "gptme-hybrid", old=old).notes if "two names" in note]
+
+    both, gone = f"git.md and {GIT} are both in the new file", f"git.md goes and {GIT} stays"
+    assert f"by its path: {both if old == 'counted' else gone}; " in note
+    assert what in note
+
+
 def test_renamed_arm_is_noted_with_the_fix(tmp_path: Path) -> None:
     path = ledger_with(tmp_path)
     target = written(tmp_path / "b.json", {"arms": {"git.md": {"alpha": 3.0, "beta": 2.0}}, "last_updated": ""})
@@ -145,7 +188,9 @@ def test_renamed_arm_is_noted_with_the_fix(tmp_path: Path) -> None:
             f"proposes arm_aliases that merge them"
         ),
     )
-    assert not [note for note in counted.notes if "two names" in note]
+    assert counted.notes[0].startswith(
+        f"one lesson has two names, by its path: git.md and {GIT} are both in the new file; `rightful policy aliases`"
+    )
     named = {"arm_aliases": {GIT: "git.md"}}
     again = plan_of(path, target, "gptme-hybrid", named, old="rebuilt")
     assert (again.refusals, [note for note in again.notes if "two names" in note]) == ((), [])

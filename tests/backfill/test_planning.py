@@ -244,8 +244,9 @@ def test_more_than_a_tenth_of_the_grades_elsewhere_is_refused(tmp_path: Path, cr
 
 def test_empty_and_retracted_grades_speak_against_nothing(tmp_path: Path) -> None:
     events = [exposed("t:a"), graded("t:a", 1.0), exposed("t:b", GIT), graded("t:b", 1.0), retracted("t:b", 2)]
+    credited = [exposed("t:c", GIT), graded("t:c", 1.0)]
 
-    plan = plan_of(ledger_with(tmp_path, events), tmp_path / "b.json")
+    plan = plan_of(ledger_with(tmp_path, [*events, *credited]), tmp_path / "b.json")
 
     assert {name: one.count for name, one in plan.uncredited.items()} == {"empty": 1, "retracted": 1}
     assert plan.refusals == ()

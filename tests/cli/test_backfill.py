@@ -312,6 +312,19 @@ def test_status_as_json_has_one_object_a_target(run: Run, target: Path) -> None:
     assert (one["standing"], one["count"], one["kept"]) == ("in place", 1, True)
 
 
+def test_status_counts_no_rollback_as_a_publication(run: Run, here: Path, ledger: Path, target: Path) -> None:
+    for file in (target, here / "new.json"):
+        run("backfill", "apply", "--target", file, "--reader", "gptme-sessions")
+        run("backfill", "rollback", "--target", file)
+
+    documents = run("backfill", "status", "--json").document["targets"]
+    state_of = {name: run("backfill", "status", "--target", name).out for name in (target, here / "new.json")}
+
+    assert [(document["count"], document["standing"]) for document in documents] == [(1, "rolled back")] * 2
+    assert "was rolled back, and the previous file is restored" in state_of[target]
+    assert "was rolled back, and its new file is removed" in state_of[here / "new.json"]
+
+
 @pytest.mark.parametrize(
     ("words", "what"),
     [

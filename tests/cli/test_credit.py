@@ -10,7 +10,7 @@ from tests.cli.conftest import Run
 from rightful import ledger as app
 from rightful.events import ExposureRecorded, GradeRecorded
 
-A_SAYS = "Session: session-a\nOutcome: productive (grade=0.800 overrides binary reward)\nLessons (1): session-a.md\n"
+A_SAYS = "Session: session-a\nOutcome: productive (reward 0.800, from the grade)\nLessons (1): session-a.md\n"
 MADE = "rightful: note: no session of this ledger had that id, so it now has {}.\n"
 APPENDED = "rightful: ledger: appended\n"
 GRADED = ("--outcome", "productive", "--grade", "0.8")
@@ -110,11 +110,11 @@ def test_another_grade_replaces_the_last(ledger: Path, run: Run, state: Path) ->
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("--outcome", "productive"), "Outcome: productive (binary reward)"),
-        (("--outcome", "noop", "--grade", "1"), "Outcome: noop (grade=1.000 overrides binary reward)"),
-        (("--grade", "0.12345"), "Outcome: not given (grade=0.123)"),
-        (("--outcome", "unknown", "--grade", "0.5"), "Outcome: unknown (grade=0.500 overrides binary reward)"),
-        (("--outcome", "unknown"), "Outcome: unknown (no grade; nothing is credited)"),
+        (("--outcome", "productive"), "Outcome: productive (the policy sets the reward)"),
+        (("--outcome", "noop", "--grade", "1"), "Outcome: noop (reward 1.000, from the grade)"),
+        (("--grade", "0.12345"), "Outcome: not given (reward 0.123, from the grade)"),
+        (("--outcome", "unknown", "--grade", "0.5"), "Outcome: unknown (reward 0.500, from the grade)"),
+        (("--outcome", "unknown"), "Outcome: unknown (no reward: nothing is credited)"),
     ],
 )
 def test_the_second_line_says_what_decides(
@@ -257,7 +257,7 @@ def test_a_dry_run_says_the_same_and_touches_nothing(run: Run, state: Path, here
         here.chmod(0o700)
         state.chmod(0o700)
 
-    assert (done.code, done.out) == (0, A_SAYS + "(dry run — no state updated)\n")
+    assert (done.code, done.out) == (0, A_SAYS + "(dry run: nothing was written)\n")
     assert files(here) == before
 
 

@@ -97,6 +97,27 @@ def test_refused_publication_keeps_the_credit_and_exits_1(ledger: Path, run: Run
     assert "confounded" in target.read_text()
 
 
+def test_reader_that_fits_no_arm_writes_no_file_and_says_why(ledger: Path, run: Run, state: Path, target: Path) -> None:
+    pm = ("--publish", target, "--reader", "pm-dispatch")
+    done = run(*words(state, "session-a", *GRADED, *pm))
+    uncredited = run(*words(state, "session-none", *GRADED, *pm))
+
+    assert (done.code, uncredited.code, target.exists()) == (1, 1, False)
+    why = f"nothing was published: {target} was not written: the file would have no arm: the log credits no arm that"
+    assert f"the credit is recorded, but {why} pm-dispatch takes" in done.err
+    assert f"rightful: {why} pm-dispatch takes" in uncredited.err
+
+
+def test_notes_of_the_plan_follow_what_was_written(ledger: Path, run: Run, here: Path, target: Path) -> None:
+    """The hook looks up absolute paths, so a file of relative ones would be of no use to it."""
+    put(here / "state", "session-a.json", "lessons/git.md")
+
+    done = run(*words(here / "state", "session-a", *GRADED, "--publish", target, "--reader", "lesson-hook"))
+
+    assert done.code == 0
+    assert "Note: no arm has the form that lesson-hook looks up" in done.out
+
+
 def test_document_has_what_was_done(ledger: Path, run: Run, state: Path, target: Path) -> None:
     document = run(*words(state, "session-a", *GRADED, "--publish", target, *READER, "--json")).document
 
@@ -109,7 +130,7 @@ def test_dry_run_writes_no_file(ledger: Path, run: Run, state: Path, target: Pat
     done = run(*words(state, "session-a", *GRADED, "--publish", target, *READER, "--dry-run"))
 
     assert (done.code, target.exists()) == (0, False)
-    assert done.out.endswith("(dry run — no state updated)\n")
+    assert done.out.endswith("(dry run: nothing was written)\n")
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,7 @@ def test_every_file_of_a_ledger_is_listed(tmp_path: Path, monkeypatch: pytest.Mo
     assert cli.main(["--ledger", str(folder), "ingest", str(line)]) == 0
     assert cli.main(["--ledger", str(folder), "posteriors", "--json"]) == 0
     words = ["--ledger", str(folder), "backfill", "apply", "--target", str(tmp_path / "b.json")]
-    assert cli.main([*words, "--reader", "lesson-hook", "--json"]) == 0
+    assert cli.main([*words, "--reader", "lesson-hook", "--force", "--json"]) == 0
     assert cli.main([*words[:3], "rollback", *words[4:]]) == 0
     spool = Spool(str(folder), {})
     assert spool.keep_events([{}], 1) is not None

@@ -21,6 +21,7 @@ from rightful.backfill.plan_document import Plan, difference
 from rightful.backfill.plan_notes import way_out
 from rightful.backfill.planning import Books, Computed, recomputed
 from rightful.backfill.pm_dispatch_backup import Backup
+from rightful.backfill.publication_status import published_elsewhere, published_path
 from rightful.backfill.replaced_bytes import ReplacedBytes
 from rightful.backfill.target_file import FileState
 from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError, UsageError
@@ -90,7 +91,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         raise TargetChangedError(real, f"{plan.target} became a link to it after the plan was made")
     target.check_outside(real, books.folder)
     with _locked(real, as_tool=plan.reader == "pm-dispatch"):
-        chain, seen = _publications_and_file(books, real)
+        chain, seen = _publications_and_file(books, real, real)
         key = _plan_key(plan)
         mine = event_id(PRODUCER, key)
         last = chain[-1] if chain else None
@@ -110,7 +111,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         backup = Backup(ReplacedBytes(books.folder), real, mine) if plan.reader == "pm-dispatch" else None
         if backup is not None and (last is None or last.id != mine):
             backup.keep()
-        return _write(books, found.data, seen, event, found.opened, backup)
+        return _write(books, real, found.data, seen, event, found.opened, backup)
 
 
 def rollback(books: Books, named: str, clock: Clock, *, publication: str | None = None, force: bool = False) -> Done:
@@ -126,16 +127,18 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
         force: Restore them even if a tool wrote the file since; the present bytes are kept.
 
     Raises:
-        UsageError: Nothing was published to the file, or not that publication is in force.
+        UsageError: Nothing was published to the file, or not that publication is in force. If its workspace was
+            moved, `publication` has to name the one of the path that it had.
         BackfillRefusedError: The file has hard links, and it is not forced. Nothing was written.
         TargetChangedError: A tool has written the file since. It was not touched.
         StorageError: The bytes are not kept any more, or the system failed.
     """
     real = target.resolved(named)
-    with _locked(real, as_tool=_as_tool(publications(books.projected.log, real)[real])):
-        chain, seen = _publications_and_file(books, real)
+    logged = published_path(books, real, publication)
+    with _locked(real, as_tool=_as_tool(publications(books.projected.log, logged)[logged])):
+        chain, seen = _publications_and_file(books, real, logged)
         if not chain:
-            raise UsageError(f"nothing was published to {real} from this ledger, so there is nothing to roll back.")
+            raise UsageError(f"nothing was published {published_elsewhere(books, real)} Nothing was rolled back.")
         last, force_ids = chain[-1], {publication.id for publication in in_force(chain)[-1:]}
         if last.rolled_back is not None and publication in {None, last.rolled_back}:
             return _finish(books, real, last, seen, force=force)
@@ -150,7 +153,7 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
             target.check_alone(real, seen)
         data, backup = _earlier_bytes(books, back), Backup(ReplacedBytes(books.folder), real, back.id)
         backup.check()
-        done = _write(books, data, seen, _rollback_event(back, last, seen, clock()), None)
+        done = _write(books, real, data, seen, _rollback_event(back, last, seen, clock()), None)
         backup.restore()
         return done
 
@@ -207,14 +210,14 @@ def _locked(real: str, *, as_tool: bool) -> Iterator[None]:
         ) from error
 
 
-def _publications_and_file(books: Books, real: str) -> tuple[list[Published], FileState]:
+def _publications_and_file(books: Books, real: str, logged: str) -> tuple[list[Published], FileState]:
     """Return the publications and the present file, after handling the temporary file of a killed process.
 
     Raises:
         TargetChangedError: A tool wrote the file at the moment of the kill, and its bytes were
             restored; or the writer of the temporary file is unknown, and its bytes are kept.
     """
-    chain, seen = publications(books.projected.log, real)[real], target.read_state(real)
+    chain, seen = publications(books.projected.log, logged)[logged], target.read_state(real)
     left, replaced = target.read_state(target.temporary_path(real)), ReplacedBytes(books.folder)
     if left.data is None:
         return chain, seen
@@ -311,10 +314,11 @@ def _rollback_event(back: Published, last: Published, seen: FileState, now_us: i
 
 
 def _write(
-    books: Books, data: bytes | None, seen: FileState, event: Wire, opened: Wire | None, backup: Backup | None = None
-) -> Done:
+    books: Books, real: str, data: bytes | None, seen: FileState, event: Wire, opened: Wire | None,
+    backup: Backup | None = None,
+) -> Done:  # fmt: skip
     """Open the balance, keep the old bytes, publish, put the new bytes in place."""
-    real, new = event["target"], None if data is None else target.sha256(data)
+    new = None if data is None else target.sha256(data)
     if new != seen.sha256:
         target.check_writable(real, seen)
     if opened is not None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain, combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +16,7 @@ from rightful.backfill.file_beliefs import Beliefs
 from rightful.backfill.plan_document import ArmChange, Plan, Rule, Uncredited
 from rightful.backfill.target_file import FileState
 from rightful.events import BalanceOpened
-from rightful.importers.bandits.tool_formats import Form, State
+from rightful.importers.bandits.tool_formats import FORMS, Form, State
 from rightful.policies import TimeDecay
 from rightful.projections.credit.inputs import BINS
 from rightful.reports.aliases.arm_aliases import same_lesson
@@ -26,6 +29,12 @@ FINE = ("credited", "empty", "retracted")
 
 WOULD_GO = "would go"
 """In a refusal: numbers of the file that are not in the new file."""
+
+NO_ARM = "the file would have no arm"
+"""In a refusal: neither the file nor the log has an arm for this reader."""
+
+OTHER_TOOL = "an arm of pm-dispatch"
+"""In a refusal: an arm belongs into the file of another tool."""
 
 _EXAMPLES = 3
 
@@ -55,22 +64,24 @@ def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, ru
     changes, unchanged = _changes(state, new, found)
     old = _old_of(real, found, rule, seen)
     refusals = (
-        *_refusals(form, state, found),
-        *(
-            list(_gone(form, state, new, rule, grades=len(found.settlement.unit_bin)))
-            or _unknown_gone(state, new, found, rule)
-        ),
+        *_nothing_to_write(form, state, found),
+        *_refusals(form, state, new, found, rule),
         *_contexts_gone(state, new, rule),
         *_came_back(old),
     )
     folder = Path(real).parent
-    made = () if folder.is_dir() else (f"{folder} does not exist; apply creates it",)
-    notes = (*made, *_notes_on_arms(form, found, state, new), *_notes(state, new, rule, old))
+    made = () if folder.is_dir() else (f"the folder {folder} is new, and apply creates it",)
+    notes = (*made, *_notes_on_arms(form, real, found, state, new), *_notes(state, new, rule, old))
     return Words(old.counts, refusals, notes, changes, unchanged)
 
 
 def way_out(plan: Plan) -> str:
     """Return the advice for a refused plan."""
+    if no_arm := [refusal for refusal in plan.refusals if NO_ARM in refusal]:
+        reader = "Pass the --reader of these arms, or import" if "another reader" in no_arm[0] else "Import"
+        return f"{reader} sessions with exposures and grades of arms for {plan.reader}, and plan again."
+    if any(OTHER_TOOL in refusal for refusal in plan.refusals):
+        return "Pass the --reader of these arms, or use a separate file for each reader. With --force they go."
     other = sum(grades.count for name, grades in plan.uncredited.items() if name not in FINE)
     go = any(WOULD_GO in refusal for refusal in plan.refusals)
     stay = ", or plan without --rebuild" if plan.asked_old == "rebuilt" else ""
@@ -119,7 +130,23 @@ def uncredited_of(found: Beliefs) -> dict[str, Uncredited]:
     return out
 
 
-def _refusals(form: Form, state: State, found: Beliefs) -> Iterator[str]:
+def _nothing_to_write(form: Form, state: State, found: Beliefs) -> Iterator[str]:
+    """Refuse to write a file without arms: the log credits none, or only those of another reader's file."""
+    arms = list(found.posteriors.arms)
+    if state.arms or any(map(form.takes, arms)):
+        return
+    if arms:
+        fit = ", ".join(other.name for other in FORMS.values() if any(map(other.takes, arms)))
+        yield (
+            f"{NO_ARM}: the log credits no arm that {form.name} takes ({form.asks_for}); its arms, such as {arms[0]}, "
+            f"belong into the file of another reader ({fit})"
+        )
+    else:
+        why = "credits no arm" if len(found.settlement.unit_bin) else "holds no grade to pay from"
+        yield f"{NO_ARM}: the log {why}"
+
+
+def _refusals(form: Form, state: State, new: State, found: Beliefs, rule: Rule) -> Iterator[str]:
     mixed = list(form.mix(state))
     if mixed:
         more = f", and {len(mixed) - _EXAMPLES:,} more" if len(mixed) > _EXAMPLES else ""
@@ -128,6 +155,7 @@ def _refusals(form: Form, state: State, found: Beliefs) -> Iterator[str]:
             f"and with --force that part is dropped"
         )
     total = len(found.settlement.unit_bin)
+    yield from list(_gone(form, state, new, rule, grades=total)) or _unknown_gone(state, new, found, rule)
     other = {name: grades.count for name, grades in uncredited_of(found).items() if name not in FINE}
     if sum(other.values()) > SHARE * total:
         bins = ", ".join(f"{count:,} {name}" for name, count in other.items())
@@ -254,7 +282,7 @@ def _notes(state: State, new: State, rule: Rule, old: _Old) -> Iterator[str]:
         yield f"decayed as of {times.text_of(rule.decay_at_us)}"
 
 
-def _notes_on_arms(form: Form, found: Beliefs, state: State, new: State) -> Iterator[str]:
+def _notes_on_arms(form: Form, real: str, found: Beliefs, state: State, new: State) -> Iterator[str]:
     arms = found.posteriors.arms
     foreign = [arm for arm in arms if not form.takes(arm)]
     if foreign:
@@ -265,17 +293,43 @@ def _notes_on_arms(form: Form, found: Beliefs, state: State, new: State) -> Iter
             f"no arm has the form that {form.name} looks up ({form.asks_for}), so it finds none of them; "
             f"map them in the policy's arm_aliases"
         )
-    went, came = (
-        [arm for arm in before.arms if before.numbers(arm) is not None and other.numbers(arm) is None]
-        for before, other in ((state, new), (new, state))
-    )
-    renamed = [f"{arm} goes and {other} is added" for arm in went for other in came if same_lesson(arm, other)]
-    if renamed:
-        more = f", and {len(renamed) - _EXAMPLES:,} more" if len(renamed) > _EXAMPLES else ""
+    if form.name == "lesson-hook":
+        yield from _moved_lesson(real, written)
+    if two_names := list(_two_names(state, new)):
+        more = f", and {len(two_names) - _EXAMPLES:,} more" if len(two_names) > _EXAMPLES else ""
         yield (
-            f"one lesson has two names, by its path: {'; '.join(renamed[:_EXAMPLES])}{more}; "
+            f"one lesson has two names, by its path: {'; '.join(two_names[:_EXAMPLES])}{more}; "
             f"`rightful policy aliases` proposes arm_aliases that merge them"
         )
+
+
+def _moved_lesson(real: str, arms: Sequence[str]) -> Iterator[str]:
+    """Yield a note if a lesson has the path from before its workspace was moved, so that the hook does not find it."""
+    for arm in arms[:_EXAMPLES]:
+        parts = Path(arm).parts[1:]
+        paths = (str(folder.joinpath(*parts[at:])) for folder in Path(real).parents for at in range(len(parts) - 1))
+        if moved := not os.path.exists(arm) and next(filter(os.path.isfile, paths), None):  # noqa: PTH110 - False for any text
+            yield (
+                f"{arm} does not exist, but {moved} does: the workspace was moved, and the hook looks up the new "
+                f"path only; map the old paths to the new ones in the policy's arm_aliases"
+            )
+            return
+
+
+def _two_names(state: State, new: State) -> Iterator[str]:
+    """Yield each pair of names of one lesson of which the new file has at least one."""
+    held, left = ({arm for arm in each.arms if each.numbers(arm) is not None} for each in (state, new))
+    of_file: dict[str, list[str]] = defaultdict(list)
+    for arm in dict.fromkeys([*state.arms, *new.arms]):
+        of_file[arm.rpartition("/")[2]].append(arm)
+    for arm, other in chain.from_iterable(combinations(arms, 2) for arms in of_file.values()):
+        if left.isdisjoint({arm, other}) or not {arm, other} <= held | left or not same_lesson(arm, other):
+            continue
+        if {arm, other} <= left:
+            yield f"{arm} and {other} are both in the new file"
+        else:
+            goes, stays = (other, arm) if arm in left else (arm, other)
+            yield f"{goes} goes and {stays} {'stays' if stays in held else 'is added'}"
 
 
 def _notes_on_old(

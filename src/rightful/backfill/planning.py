@@ -11,6 +11,7 @@ is applied. Balances of other files do not belong into this one.
 from __future__ import annotations
 
 import glob
+import os
 import shlex
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -179,14 +180,16 @@ def _check_ours(every: dict[str, list[Published]], real: str, sha256: str, polic
     ]
     if sha256 in here or not to or any(fnmatchcase(name, pattern) for name in to for pattern in policy.balances or ()):
         return
-    there = shlex.quote(to[-1])
+    there, force = to[-1], in_force(every[to[-1]])[-1]
+    command = ["rightful", "backfill", "rollback", "--target", real, "--publication", force.id]
     raise TargetError(
         real,
-        f"these bytes were published to {to[-1]}, so the file was moved or copied from there, and the numbers "
+        f"these bytes were published to {there}, so the file was moved or copied from there, and the numbers "
         f"opened there would be lost here",
-        f"Plan with --target {there} if that is the file. If it was moved, put it back, `rightful backfill rollback "
-        f"--target {there}`, and then move it: its earlier content is opened here. Or plan with --rebuild, "
-        f"which uses only the log.",
+        f"Plan with --target {shlex.quote(there)} if that is the file, or with --rebuild, which uses only the log."
+        if os.path.lexists(there)
+        else f"Plan with --rebuild, which uses only the log. Or `{shlex.join(command)}` restores the content from "
+        f"before the publication here, and a new plan opens it.",
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from datetime import datetime
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -34,7 +37,7 @@ class TargetStatus(Struct, frozen=True, kw_only=True):
         sha256: SHA-256 of the present file; None if there is none.
         restores: What a rollback would put back: `SHA-256 …`, `no file`, or None where nothing is in force.
         kept: Whether those bytes are kept.
-        count: How many publications the ledger has of it, rollbacks among them.
+        count: How many publications the ledger has of it, without rollbacks.
     """
 
     target: str
@@ -53,16 +56,53 @@ class TargetStatus(Struct, frozen=True, kw_only=True):
 
 def status(books: Books, named: str | None = None) -> list[TargetStatus]:
     """Return the state of a target, or of all that anything was published to."""
-    real = None if named is None else target.resolved(named)
+    real = None if named is None else target.resolved(named, makes_folder=True)
     found = publications(books.projected.log, real)
     return [_status(books, path, chain) for path, chain in sorted(found.items()) if chain]
+
+
+def moved_here(books: Books, real: str) -> Published | None:
+    """Return the publication in force of a file that was probably moved to this path; None if there is none.
+
+    It has the published bytes, or its name and folder, and the path of the publication does not exist.
+    """
+    sha256 = target.read_state(real).sha256
+    every = publications(books.projected.log).items()
+    gone = [found[-1] for path, chain in every if not os.path.lexists(path) and (found := in_force(chain))]
+    same = [publication for publication in gone if sha256 is not None and sha256 == publication.new]
+    named = [publication for publication in gone if Path(publication.event.target).parts[-2:] == Path(real).parts[-2:]]
+    return next(iter([*same, *named]), None)
+
+
+def published_path(books: Books, real: str, publication: str | None) -> str:
+    """Return the path under which a file was published: its own, or the one that it had before it was moved."""
+    every = publications(books.projected.log)
+    moved = (
+        path
+        for path, chain in every.items()
+        if publication in {found.id for found in chain} and not os.path.lexists(path)
+    )
+    return real if real in every else next(moved, real)
+
+
+def published_elsewhere(books: Books, real: str) -> str:
+    """Return to which file nothing was published, and how to undo what was published to it before it was moved."""
+    said = f"to {real} from this ledger."
+    if (moved := moved_here(books, real)) is None:
+        return said
+    command = shlex.join(["rightful", "backfill", "rollback", "--target", real, "--publication", moved.id])
+    return (
+        f"{said} It published to {moved.event.target}, which does not exist. If that file was moved here, "
+        f"`{command}` restores its earlier content here."
+    )
 
 
 def _status(books: Books, real: str, chain: list[Published]) -> TargetStatus:
     standing, sha256 = _standing(real, chain[-1])
     alone = TargetStatus(
         target=real, standing=standing, publication=None, position=None, at=None, reader=None, policy=None,
-        through=None, sha256=sha256, restores=None, kept=None, count=len(chain),
+        through=None, sha256=sha256, restores=None, kept=None,
+        count=sum(publication.rolled_back is None for publication in chain),
     )  # fmt: skip
     found = in_force(chain)
     if not found:

@@ -265,9 +265,11 @@ def _rollback(args: argparse.Namespace, books: Books) -> int:
     if args.json:
         terminal.print_json({"done": done})
     else:
-        [now] = publication_status.status(books, done.target)
-        more = ("--publication", now.publication) if now.publication else ()
-        show_backfill.show_rolled_back(done, now.publication, rollback_command(args, done.target, *more))
+        found = publication_status.status(books, done.target)
+        moved = None if found else publication_status.moved_here(books, done.target)
+        earlier = found[0].publication if found else moved and moved.id
+        more = ("--publication", earlier) if earlier else ()
+        show_backfill.show_rolled_back(done, earlier, rollback_command(args, done.target, *more))
     return terminal.DONE
 
 
@@ -278,13 +280,17 @@ def rollback_command(args: argparse.Namespace, real: str, *more: str) -> str:
 
 
 def _status(args: argparse.Namespace, books: Books) -> int:
-    from rightful.backfill import publication_status
+    from rightful.backfill import publication_status, target_file
     from rightful.cli.show import show_backfill
 
     found = publication_status.status(books, args.target)
+    where = "from this ledger."
+    if not found and args.target is not None:
+        real = target_file.resolved(args.target, makes_folder=True)
+        where = publication_status.published_elsewhere(books, real)
     if args.json:
         targets: list[Any] = list(found)
         terminal.print_json({"targets": targets})
     else:
-        show_backfill.show_status(found, args.target)
+        show_backfill.show_status(found, where)
     return terminal.DONE

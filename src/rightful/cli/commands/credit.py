@@ -130,7 +130,8 @@ def run(args: argparse.Namespace) -> int:
         happened = show_credit.sentence(ledger, receipts, said, empty=exposure.state == "empty")
         published = None if publication is None else _published(args, ledger, publication)
     code = _answer(args, asked, said, exposure, receipts, happened, published)
-    return code if published is None else max(code, published.print(args))
+    credited = any(receipt.outcome in {"appended", "duplicate"} for receipt in receipts)
+    return code if published is None else max(code, published.print(args, credited=credited))
 
 
 def _no_ledger(path: str) -> str:
@@ -291,13 +292,14 @@ class Published(NamedTuple):
     plan: Plan | None
     error: RightfulError | None
 
-    def print(self, args: argparse.Namespace) -> int:
+    def print(self, args: argparse.Namespace, *, credited: bool) -> int:
         """Print it, unless it is part of a document, and return the exit code."""
         from rightful.cli.commands import backfill
         from rightful.cli.show import show_backfill
 
         if self.error is not None:
-            terminal.warn_stderr(f"the credit is recorded, but nothing was published: {self.error}")
+            recorded = "the credit is recorded, but " if credited else ""
+            terminal.warn_stderr(f"{recorded}nothing was published: {self.error}")
             return self.error.exit_code
         assert self.done is not None
         assert self.plan is not None
@@ -355,7 +357,7 @@ def _answer(
         terminal.print_stdout(f"Outcome: {_outcome(args, said)}")
         terminal.print_stdout(_lessons(exposure))
         if args.dry_run:
-            terminal.print_stdout("(dry run — no state updated)")
+            terminal.print_stdout("(dry run: nothing was written)")
         else:
             terminal.warn_stderr(f"ledger: {happened}")
     for receipt in receipts:
@@ -372,9 +374,8 @@ def _answer(
 def _outcome(args: argparse.Namespace, said: GradeContent) -> str:
     word = said.outcome or args.outcome
     if said.reward is not None:
-        grade = f"grade={said.reward:.3f}"
-        return f"{word} ({grade} overrides binary reward)" if word else f"not given ({grade})"
-    return f"{word} (binary reward)" if said.outcome else f"{word} (no grade; nothing is credited)"
+        return f"{word or 'not given'} (reward {said.reward:.3f}, from the grade)"
+    return f"{word} (the policy sets the reward)" if said.outcome else f"{word} (no reward: nothing is credited)"
 
 
 def _lessons(exposure: Exposure) -> str:

@@ -34,8 +34,9 @@ _STANDING = {
     "in place": "the file is as it was published",
     "changed since": "a tool has written the file since, which is normal; plan again to repair it again",
     "not in place": "published but not in place: apply again, or roll back",
-    "missing": "the file does not exist",
+    "missing": "the file does not exist; if it was moved, run `rightful backfill status --target` with its new path",
     "rolled back": "the last publication was rolled back, and the previous file is restored",
+    "rolled back to no file": "the last publication was rolled back, and its new file is removed",
     "not readable": "the file cannot be read",
 }
 
@@ -177,6 +178,8 @@ def show_applied(done: Done, plan: Plan, take_back: str) -> None:
         f"{done.publication} at position {done.position:,}. Undo with:"
     )
     terminal.print_stdout(f"  {take_back}")
+    for note in plan.notes:
+        terminal.wrap_stdout(f"Note: {note}.")
 
 
 def show_rolled_back(done: Done, earlier: str | None, take_back: str) -> None:
@@ -199,13 +202,12 @@ def show_rolled_back(done: Done, earlier: str | None, take_back: str) -> None:
         terminal.print_stdout(f"  {take_back}")
 
 
-def show_status(found: Sequence[TargetStatus], named: str | None) -> None:
-    """Print the state of each target."""
+def show_status(found: Sequence[TargetStatus], where: str) -> None:
+    """Print the state of each target; if there is none, `where` nothing was published."""
     from rightful.cli.output import tables
 
     if not found:
-        where = f" to {named}" if named else ""
-        terminal.wrap_stdout(f"Nothing was published{where} from this ledger.")
+        terminal.wrap_stdout(f"Nothing was published {where}")
     for number, status in enumerate(found):
         if number:
             terminal.wrap_stdout("")
@@ -221,4 +223,7 @@ def show_status(found: Sequence[TargetStatus], named: str | None) -> None:
                 "rollback restores": f"{restores}{kept}",
             }
         now = {"file now": _digits(status.sha256), "publications": f"{status.count:,}"}
-        tables.show_facts({"target": status.target, "state": _STANDING[status.standing], **force, **now})
+        standing = (
+            "rolled back to no file" if status.standing == "rolled back" and status.sha256 is None else status.standing
+        )
+        tables.show_facts({"target": status.target, "state": _STANDING[standing], **force, **now})
