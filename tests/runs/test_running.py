@@ -10,28 +10,25 @@ import pytest
 
 from rightful import limits, times
 from rightful.identity import is_session
-from rightful.runs import live_runs as running_lives
-from rightful.runs import run_identity as running
-from rightful.runs import run_records as running_records
-from rightful.runs import run_transcripts as running_transcripts
-from rightful.runs.live_runs import Held, Life
-from rightful.runs.run_identity import Own
-from rightful.runs.run_transcripts import Span
+from rightful.runs import live_runs, run_identity, run_records, run_transcripts
+from rightful.runs.live_runs import LiveRun, LiveRunFiles
+from rightful.runs.run_identity import ToolSetup
+from rightful.runs.run_transcripts import FinishedRun
 
 AT_US = 1_785_579_400_000_000
 
 
-def bits(*drawn: bytes) -> running.Entropy:
-    left = list(drawn)
+def bits(*new_identity: bytes) -> run_identity.Entropy:
+    left = list(new_identity)
     return lambda count: left.pop(0)[:count]
 
 
 def test_an_identity_is_made_of_nothing_but_the_second_and_random_bits() -> None:
-    one = running.drawn(AT_US, entropy=bits(b"\x01" * 16, b"\x02" * 16))
+    one = run_identity.new_identity(AT_US, entropy=bits(b"\x01" * 16, b"\x02" * 16))
 
     assert one == ("20260801T101640Z-0101010101010101", "run:20260801T101640Z-0101010101010101", "02" * 16)
     assert is_session(one.session)
-    assert len({running.drawn(AT_US).session for _ in range(1_000)}) == 1_000
+    assert len({run_identity.new_identity(AT_US).session for _ in range(1_000)}) == 1_000
 
 
 @pytest.mark.parametrize(
@@ -46,30 +43,30 @@ def test_an_identity_is_made_of_nothing_but_the_second_and_random_bits() -> None
     ],
 )
 def test_the_session_that_the_words_name_is_known(words: list[str], told: str | None) -> None:
-    found = running_transcripts.told_id("claude-code", words)
+    found = run_transcripts.id_in_arguments("claude-code", words)
 
     assert found == (None if told is None else ("7fbe4341-0d57-4016-8374-1ed5e8da4b1b", told))
 
 
 def test_words_behind_two_dashes_are_the_prompts_and_change_nothing(tmp_path: Path) -> None:
-    own = running.own_of(["/bin/claude", "-p", "--", "--resume"], "claude-code", tmp_path)
+    setup = run_identity.tool_setup(["/bin/claude", "-p", "--", "--resume"], "claude-code", tmp_path)
 
-    assert own.command == ("/bin/claude", "--session-id", own.native_id, "-p", "--", "--resume")
+    assert setup.command == ("/bin/claude", "--session-id", setup.native_id, "-p", "--", "--resume")
 
 
 def test_nothing_is_added_to_the_words_of_a_wrapper(tmp_path: Path) -> None:
-    assert running.own_of(["npx", "claude"], "claude-code", tmp_path) == Own(("npx", "claude"))
+    assert run_identity.tool_setup(["npx", "claude"], "claude-code", tmp_path) == ToolSetup(("npx", "claude"))
 
 
 def test_a_run_is_not_told_the_folder_nor_the_session_of_its_caller(tmp_path: Path) -> None:
     """A tool that believes `PWD` would work in the shared checkout, and a step name the caller's session."""
     (tmp_path / "own").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "own")
-    identity = running.drawn(AT_US)
+    identity = run_identity.new_identity(AT_US)
 
     def given(**base: str) -> dict[str, str]:
-        return running.environment_of(
-            base, identity, ledger="/l", cwd=tmp_path / "own", temp=tmp_path, own=Own(("codex",))
+        return run_identity.environment_of(
+            base, identity, ledger="/l", cwd=tmp_path / "own", temp=tmp_path, setup=ToolSetup(("codex",))
         )
 
     env = given(PWD=str(tmp_path), CLAUDE_CODE_SESSION_ID="outer", CODEX_THREAD_ID="outer", CC_SESSION_ID="41c2")
@@ -80,11 +77,11 @@ def test_a_run_is_not_told_the_folder_nor_the_session_of_its_caller(tmp_path: Pa
 
 
 def test_others_are_known_that_were_there_before_and_that_came_and_went(tmp_path: Path) -> None:
-    lives = [Life(f"run:{name}", "/w", "/w") for name in "abc"]
-    first = Held([tmp_path], "a", lives[0])
-    second = Held([tmp_path], "b", lives[1])
+    lives = [LiveRun(f"run:{name}", "/w", "/w") for name in "abc"]
+    first = LiveRunFiles([tmp_path], "a", lives[0])
+    second = LiveRunFiles([tmp_path], "b", lives[1])
     second.close()
-    third = Held([tmp_path], "c", lives[2])
+    third = LiveRunFiles([tmp_path], "c", lives[2])
 
     assert (first.before, first.others()) == ([], lives[1:])
     assert (second.before, third.before, third.others()) == ([lives[0]], [lives[0]], [lives[0]])
@@ -99,28 +96,28 @@ def test_a_pointer_that_is_no_file_holds_nobody(tmp_path: Path) -> None:
     writer = subprocess.Popen(["sh", "-c", 'echo /x > "$0"', pointer], stderr=subprocess.DEVNULL)
 
     try:
-        assert running_transcripts._target(pointer) is None
+        assert run_transcripts._target(pointer) is None
     finally:
         writer.kill()
         writer.wait()
 
 
 def test_a_run_of_a_version_that_tells_more_is_known_too(tmp_path: Path) -> None:
-    later = Held([tmp_path], "a", Life("run:a", "/w", "/w"))
+    later = LiveRunFiles([tmp_path], "a", LiveRun("run:a", "/w", "/w"))
     [file] = tmp_path.iterdir()
     file.write_text('{"session": "run:a", "cwd": "/w", "top": "/w", "more": 1}\n')
 
-    own = Held([tmp_path], "b", Life("run:b", "/w", "/w"))
+    setup = LiveRunFiles([tmp_path], "b", LiveRun("run:b", "/w", "/w"))
     file.write_text(file.read_text() + '{"session": "run:c", "cwd": "/w", "top": null, "more": 1}\n')
 
-    assert own.before == [Life("run:a", "/w", "/w")]
-    assert later.others() == [Life("run:b", "/w", "/w"), Life("run:c", "/w", None)]
+    assert setup.before == [LiveRun("run:a", "/w", "/w")]
+    assert later.others() == [LiveRun("run:b", "/w", "/w"), LiveRun("run:c", "/w", None)]
 
 
 def test_a_folder_that_cannot_be_written_is_told_and_no_reason_to_stop(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    held = Held([tmp_path / "file", tmp_path / "folder"], "a", Life("run:a", "/", None))
+    held = LiveRunFiles([tmp_path / "file", tmp_path / "folder"], "a", LiveRun("run:a", "/", None))
 
     assert held.refused == [tmp_path / "file"]
     assert len(list((tmp_path / "folder").iterdir())) == 1
@@ -131,11 +128,11 @@ def test_what_stands_among_the_files_of_runs_and_is_none_hurts_nobody(tmp_path: 
     (tmp_path / "x.run").mkdir()
     (tmp_path / "y.run").symlink_to("/dev/zero")
 
-    held = Held([tmp_path], "a", Life("run:a", "/", None))
+    held = LiveRunFiles([tmp_path], "a", LiveRun("run:a", "/", None))
 
     assert held.others() == []
     held.close()
-    assert running_lives.LIVE == "live"
+    assert live_runs.LIVE == "live"
 
 
 @pytest.mark.parametrize("older", ["2026-08-01T09:59:59Z", "2026-08-01T10:30:01Z"])
@@ -143,29 +140,31 @@ def test_a_marker_in_a_conversation_of_another_time_is_not_this_runs(tmp_path: P
     """The same prompt was dispatched before, or is again; its conversation was written to meanwhile."""
     mark = "<!-- BOB_SESSION_SENTINEL=789183b7-e986-46c1-9d5f-0544c8f3c4c9 session_id=41c2 -->"
     began, ended = (times.us_of(datetime.fromisoformat(f"2026-08-01T{at}Z")) for at in ("10:00:00", "10:30:00"))
-    span = Span("gptme", Own(("gptme",), None, tmp_path), ["gptme", mark], {}, tmp_path, tmp_path, began, ended, [])
+    span = FinishedRun(
+        "gptme", ToolSetup(("gptme",), None, tmp_path), ["gptme", mark], {}, tmp_path, tmp_path, began, ended, []
+    )
     line = {"role": "user", "content": mark, "timestamp": older}
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "conversation.jsonl").write_text(json.dumps(line) + "\n")
 
-    assert running_transcripts.sought(span).owned is None
+    assert run_transcripts.find_transcript(span).own is None
     (tmp_path / "a" / "conversation.jsonl").write_text(json.dumps(line | {"timestamp": "2026-08-01T10:00:00Z"}) + "\n")
-    found = running_transcripts.sought(span).owned
+    found = run_transcripts.find_transcript(span).own
     assert found is not None
     assert found.evidence == "sentinel"
 
 
 def test_no_more_transcripts_are_looked_at_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "RUN_FILES", 2)
-    own = Own(("gptme",), None, tmp_path)
-    span = Span("gptme", own, ["gptme"], {}, tmp_path, tmp_path, 0, 2**52, [])
+    setup = ToolSetup(("gptme",), None, tmp_path)
+    span = FinishedRun("gptme", setup, ["gptme"], {}, tmp_path, tmp_path, 0, 2**52, [])
     line = '{"role": "user", "content": "x", "timestamp": "2026-08-01T10:15:00"}\n'
     counts = []
     for name in "abc":
         (tmp_path / name).mkdir()
         (tmp_path / name / "conversation.jsonl").write_text(line)
-        found = running_transcripts.sought(span)
-        counts.append(1 if found.owned is not None else len(found.candidates))
+        found = run_transcripts.find_transcript(span)
+        counts.append(1 if found.own is not None else len(found.candidates))
 
     assert counts == [1, 2, 2]
 
@@ -185,7 +184,7 @@ def test_a_run_waits_for_other_writers_so_long_and_no_longer(monkeypatch: pytest
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        running_records.begin(Log(), {"session": "run:a", "run_nonce": "1"}, timeout_s=limits.RUN_WAIT_S)  # type: ignore[arg-type]
+        run_records.begin(Log(), {"session": "run:a", "run_nonce": "1"}, timeout_s=limits.RUN_WAIT_S)  # type: ignore[arg-type]
 
     assert waited == [limits.RUN_WAIT_S]
 
@@ -202,9 +201,11 @@ def test_only_a_session_that_began_soon_after_the_run_is_its_own_by_folder_and_t
     line = json.dumps({"timestamp": at, "type": "session_meta", "payload": meta})
     (folder / "rollout-x-7fbe4341-0d57-4016-8374-1ed5e8da4b1b.jsonl").write_text(line + "\n")
     home = {"CODEX_HOME": str(tmp_path / "codex")}
-    span = Span("codex", Own(("codex",)), ["codex"], home, tmp_path, tmp_path, began_us, began_us + 10**9, [])
+    span = FinishedRun(
+        "codex", ToolSetup(("codex",)), ["codex"], home, tmp_path, tmp_path, began_us, began_us + 10**9, []
+    )
 
-    found = running_transcripts.sought(span)
+    found = run_transcripts.find_transcript(span)
 
-    assert (found.owned is not None) == is_own
+    assert (found.own is not None) == is_own
     assert found.why == (None if is_own else "it began more than 60 s after the run")

@@ -11,8 +11,7 @@ from rightful.events import SessionEnded, SessionStarted
 from rightful.log.log import Log
 from rightful.reports.explain.phrases import count, listed
 from rightful.reports.session_coverage import Alarm
-from rightful.runs import live_runs as running_lives
-from rightful.runs import run_identity as running
+from rightful.runs import live_runs, run_identity
 
 _TYPES = ("session.started", "session.ended")
 
@@ -26,18 +25,18 @@ def find_unended_runs(log: Log, ledger: Path) -> dict[str, datetime]:
         log: The ledger's log.
         ledger: Its folder, where a run that is there holds a file.
     """
-    live = ledger / running.RUNS / running_lives.LIVE
-    there = set(running_lives.living(live))
+    live = ledger / run_identity.RUNS / live_runs.LIVE
+    there = set(live_runs.live_sessions(live))
     begun: dict[str, datetime] = {}
     for row in log.read(types=_TYPES, after=max(log.head() - limits.STATUS_ROWS, 0)):
         match row.event:
-            case SessionStarted(producer=running.PRODUCER, session=name):
+            case SessionStarted(producer=run_identity.PRODUCER, session=name):
                 begun[name] = row.recorded_at
-            case SessionEnded(producer=running.PRODUCER, session=name):
+            case SessionEnded(producer=run_identity.PRODUCER, session=name):
                 begun.pop(name, None)
             case _:
                 pass
-    there.update(running_lives.living(live))  # one may have begun meanwhile
+    there.update(live_runs.live_sessions(live))  # one may have begun meanwhile
     return {name: at for name, at in begun.items() if name not in there}
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from rightful.errors import UsageError
 from rightful.runs.live_runs import IN_GIT
-from rightful.runs.process import released
+from rightful.runs.process import unblock_signals
 from rightful.runs.run_identity import GIT_LOCATIONS
 
 BRANCHES = "rightful/"
@@ -42,19 +42,19 @@ def git(folder: Path, *words: str, given: str | None = None) -> str:
         done = subprocess.run(  # noqa: S603 - git itself, with arguments of ours
             ["git", "-C", str(folder), *words],  # noqa: S607 - the one that the caller's shell would start
             input=(given or "").encode("utf-8", "surrogateescape"), capture_output=True, check=False, env=environment,
-            preexec_fn=released,
+            preexec_fn=unblock_signals,
         )  # fmt: skip
     except OSError as error:
         raise GitError(f"git could not be started: {error.strerror}") from None
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
         what = " ".join([word for word in words if word.isalpha()][:2])
         silent = f"`git {what}` exited with {done.returncode} without a message, perhaps because of a git hook"
-        raise GitError(said[-1] if said else silent)
+        raise GitError(lines[-1] if lines else silent)
     return done.stdout.decode("utf-8", "surrogateescape")
 
 
-def answer(folder: Path, *words: str, given: str | None = None) -> str | None:
+def git_or_none(folder: Path, *words: str, given: str | None = None) -> str | None:
     """Return the output of a git command without its last newline; None if the command fails."""
     try:
         return git(folder, *words, given=given).removesuffix("\n")
@@ -89,7 +89,7 @@ class Repository(NamedTuple):
 
 def head_of(folder: Path) -> str | None:
     """Return the commit of a folder's HEAD; None if there is none, or git fails."""
-    return answer(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    return git_or_none(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 
 
 def repository_of(folder: Path) -> Repository:
@@ -100,8 +100,8 @@ def repository_of(folder: Path) -> Repository:
     """
     lines = git(folder, "rev-parse", "--git-common-dir", "--git-dir", "--is-bare-repository").splitlines()
     common, own = ((folder / line).resolve() for line in lines[:2])
-    top = answer(folder, "rev-parse", "--show-toplevel")
-    prefix = answer(folder, "rev-parse", "--show-prefix") or ""
+    top = git_or_none(folder, "rev-parse", "--show-toplevel")
+    prefix = git_or_none(folder, "rev-parse", "--show-prefix") or ""
     return Repository(common, own, Path(top).resolve() if top else None, prefix)
 
 
@@ -152,7 +152,7 @@ def add_worktree(repository: Repository, path: Path, mark: str) -> Worktree:
             f"Cannot create a work tree at {path}: {error}. Nothing was started. Pass another path with "
             "--worktree=PATH, or omit it."
         ) from None
-    answer(repository.folder, "worktree", "lock", "--reason", f"rightful run {mark}", str(path))
+    git_or_none(repository.folder, "worktree", "lock", "--reason", f"rightful run {mark}", str(path))
     cwd = path / repository.prefix
     return Worktree(
         path=path, branch=branch, base=base, cwd=cwd if cwd.is_dir() else path,
@@ -172,7 +172,7 @@ def _add(repository: Repository, path: Path, branch: str, base: str) -> None:
             git(repository.folder, *words, str(path), base)
         except GitError as error:
             _remove_half(repository, path, branch)
-            answer(repository.folder, "update-ref", "-d", f"refs/heads/{branch}", base)
+            git_or_none(repository.folder, "update-ref", "-d", f"refs/heads/{branch}", base)
             if left == 0 or _HALF_MADE not in str(error):
                 raise
         else:
@@ -185,8 +185,8 @@ def _remove_half(repository: Repository, path: Path, branch: str) -> None:
     git cleans up after other failures itself. The branch is unique to this run, so it identifies the work
     tree as ours: another process may have created one for another repository at this path.
     """
-    if answer(path, "symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{branch}":
-        answer(repository.folder, "worktree", "remove", "--force", str(path))
+    if git_or_none(path, "symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{branch}":
+        git_or_none(repository.folder, "worktree", "remove", "--force", str(path))
 
 
 @contextmanager
@@ -212,16 +212,16 @@ def _alone(repository: Repository) -> Iterator[None]:
 def _changes(repository: Repository) -> int:
     if repository.top is None:
         return 0
-    return len((answer(repository.top, "status", "--porcelain") or "").splitlines())
+    return len((git_or_none(repository.top, "status", "--porcelain") or "").splitlines())
 
 
 def work_in(repository: Repository, tree: Worktree) -> str | None:
     """Return a description of the work in a run's work tree; None if there is none and it can be removed."""
-    tip = answer(repository.folder, "rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}")
+    tip = git_or_none(repository.folder, "rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}")
     if not tree.path.exists():
         return None if tip in {tree.base, None} else "its commits are on that branch"
     head = head_of(tree.path)
-    status = answer(tree.path, "status", "--porcelain", "--untracked-files=all")
+    status = git_or_none(tree.path, "status", "--porcelain", "--untracked-files=all")
     if head is None or status is None:
         return "git cannot read it"
     if head != tree.base or tip not in {tree.base, None}:
@@ -233,9 +233,9 @@ def work_in(repository: Repository, tree: Worktree) -> str | None:
 
 def _left(tree: Worktree) -> bool:
     """Return whether a work tree was on commits that only its reflog of HEAD reaches."""
-    seen = answer(tree.path, "log", "--walk-reflogs", "--format=%H", "HEAD") or ""
+    seen = git_or_none(tree.path, "log", "--walk-reflogs", "--format=%H", "HEAD") or ""
     known = ("--not", "--all")
-    return bool(answer(tree.path, "rev-list", "--max-count=1", "--ignore-missing", "--stdin", *known, given=seen))
+    return bool(git_or_none(tree.path, "rev-list", "--max-count=1", "--ignore-missing", "--stdin", *known, given=seen))
 
 
 def end_worktree(repository: Repository, tree: Worktree, *, keep: bool) -> str | None:
@@ -243,7 +243,7 @@ def end_worktree(repository: Repository, tree: Worktree, *, keep: bool) -> str |
 
     Ignored files in it are not work: they go with it. What its command removed is only forgotten.
     """
-    answer(repository.folder, "worktree", "unlock", str(tree.path))
+    git_or_none(repository.folder, "worktree", "unlock", str(tree.path))
     if (why := work_in(repository, tree)) is not None and tree.path.exists():
         return why
     if keep and tree.path.exists():
@@ -255,15 +255,15 @@ def end_worktree(repository: Repository, tree: Worktree, *, keep: bool) -> str |
         if tree.path.exists():
             return str(error)
     if why is None:
-        answer(repository.folder, "update-ref", "-d", f"refs/heads/{tree.branch}", tree.base)
+        git_or_none(repository.folder, "update-ref", "-d", f"refs/heads/{tree.branch}", tree.base)
     return why
 
 
 def origin_of(repository: Repository) -> str | None:
     """Return the configured URL that the repository was cloned from."""
-    return answer(repository.folder, "config", "--get", "remote.origin.url")
+    return git_or_none(repository.folder, "config", "--get", "remote.origin.url")
 
 
-def environment_says(base: Mapping[str, str]) -> list[str]:
+def redirecting_variables(base: Mapping[str, str]) -> list[str]:
     """Return the names of the caller's variables that would make git use another repository."""
     return [name for name in GIT_LOCATIONS if name in base]

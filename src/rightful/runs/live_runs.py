@@ -32,7 +32,7 @@ _SUFFIX = ".run"
 _BYTES = 1 << 20
 
 
-class Life(NamedTuple):
+class LiveRun(NamedTuple):
     """A run that is alive.
 
     Attributes:
@@ -46,7 +46,7 @@ class Life(NamedTuple):
     top: str | None
 
 
-class Held:
+class LiveRunFiles:
     """The locked files of one live run, one in each folder.
 
     Args:
@@ -59,60 +59,55 @@ class Held:
         refused: The folders that are not writable.
     """
 
-    def __init__(self, folders: list[Path], mark: str, life: Life) -> None:
+    def __init__(self, folders: list[Path], mark: str, live_run: LiveRun) -> None:
         self.refused: list[Path] = []
         self._name = f"{mark}{_SUFFIX}"
-        self._held: list[tuple[Path, int]] = []
+        self._files: list[tuple[Path, int]] = []
         for folder in folders:
             try:
-                self._held.append((folder, _locked(folder, self._name, life)))
+                self._files.append((folder, _create_locked(folder, self._name, live_run)))
             except OSError:
                 self.refused.append(folder)
-        living = [(folder / name, one) for folder, _ in self._held for name, one in _living(folder)]
-        others = [(path, one) for path, one in living if path.name != self._name]
+        found = [(folder / name, live_run) for folder, _ in self._files for name, live_run in _live_runs(folder)]
+        others = [(path, live_run) for path, live_run in found if path.name != self._name]
         for path, _ in others:
-            _add(path, life)
-        self.before = list(dict.fromkeys(one for _, one in others))
+            _add(path, live_run)
+        self.before = list(dict.fromkeys(live_run for _, live_run in others))
 
-    def others(self) -> list[Life]:
+    def others(self) -> list[LiveRun]:
         """Return every other run that was alive since this one began, without duplicates."""
-        came = [run for _, fd in self._held for run in _lives(fd)[1:]]
-        return list(dict.fromkeys([*self.before, *came]))
+        later = [run for _, fd in self._files for run in _runs_in(fd)[1:]]
+        return list(dict.fromkeys([*self.before, *later]))
 
     def close(self) -> None:
         """Remove the files and release their locks."""
-        while self._held:
-            folder, fd = self._held.pop()
+        while self._files:
+            folder, fd = self._files.pop()
             with contextlib.suppress(OSError):
                 (folder / self._name).unlink()
             os.close(fd)
 
 
-def of_user(environment: Mapping[str, str]) -> Path:
+def user_folder(environment: Mapping[str, str]) -> Path:
     """Return the folder that all runs of a user share, for runs outside of a repository."""
     named = environment.get("XDG_STATE_HOME", "")
     state = Path(named) if os.path.isabs(named) else Path.home() / ".local" / "state"  # noqa: PTH117 - text
     return state / "rightful" / LIVE
 
 
-def living(folder: Path) -> list[str]:
+def live_sessions(folder: Path) -> list[str]:
     """Return the names of the live runs in a folder; no file is removed."""
-    found = (life for _, life in _living(folder, clear=False))
-    return [life.session for life in found]
+    return [live_run.session for _, live_run in _live_runs(folder, clear=False)]
 
 
-def _locked(folder: Path, name: str, life: Life) -> int:
-    """Create a run's file, locked before other processes can see it, and return its descriptor.
-
-    Raises:
-        OSError: The file cannot be created.
-    """
+def _create_locked(folder: Path, name: str, live_run: LiveRun) -> int:
+    """Create a run's file, locked before other processes can see it, and return its descriptor."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     hidden = folder / f".{name}"
     fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(fd, _line(life))
+        os.write(fd, _line(live_run))
         hidden.rename(folder / name)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -122,7 +117,7 @@ def _locked(folder: Path, name: str, life: Life) -> int:
     return fd
 
 
-def _living(folder: Path, *, clear: bool = True) -> Iterator[tuple[str, Life]]:
+def _live_runs(folder: Path, *, clear: bool = True) -> Iterator[tuple[str, LiveRun]]:
     """Yield the live runs in a folder by file name. If `clear`, remove the files of ended runs."""
     try:
         names = sorted(path.name for path in folder.glob(f"[!.]*{_SUFFIX}"))
@@ -130,11 +125,11 @@ def _living(folder: Path, *, clear: bool = True) -> Iterator[tuple[str, Life]]:
         return
     for name in names:
         with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
-            if (life := _life(folder / name, clear=clear)) is not None:
-                yield name, life
+            if (live_run := _live_run(folder / name, clear=clear)) is not None:
+                yield name, live_run
 
 
-def _life(path: Path, *, clear: bool) -> Life | None:
+def _live_run(path: Path, *, clear: bool) -> LiveRun | None:
     """Return the live run of a file. Return None if the run ended, and remove the file if `clear`.
 
     Raises:
@@ -148,7 +143,7 @@ def _life(path: Path, *, clear: bool) -> Life | None:
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return _lives(fd)[0]
+            return _runs_in(fd)[0]
         if clear:
             path.unlink()
         return None
@@ -156,22 +151,22 @@ def _life(path: Path, *, clear: bool) -> Life | None:
         os.close(fd)
 
 
-def _add(path: Path, life: Life) -> None:
+def _add(path: Path, live_run: LiveRun) -> None:
     """Append a line to another run's file. Errors are ignored: a run that has ended does not need it."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
-            os.write(fd, _line(life))
+            os.write(fd, _line(live_run))
         finally:
             os.close(fd)
 
 
-def _line(life: Life) -> bytes:
-    return json.dumps(life._asdict()).encode() + b"\n"
+def _line(live_run: LiveRun) -> bytes:
+    return json.dumps(live_run._asdict()).encode() + b"\n"
 
 
-def _lives(fd: int) -> list[Life]:
+def _runs_in(fd: int) -> list[LiveRun]:
     """Return the runs listed in a file; the first is the file's own run."""
     data = os.pread(fd, _BYTES, 0)
-    told = (json.loads(line) for line in data.split(b"\n")[:-1])
-    return [Life(*(run[name] for name in Life._fields)) for run in told]  # a later version may add fields
+    rows = (json.loads(line) for line in data.split(b"\n")[:-1])
+    return [LiveRun(*(run[name] for name in LiveRun._fields)) for run in rows]  # a later version may add fields

@@ -44,7 +44,7 @@ _SI_KERNEL = 0x80
 _PR_SET_PDEATHSIG = 1
 
 
-class Ended(NamedTuple):
+class CommandEnd(NamedTuple):
     """How a command ended.
 
     Attributes:
@@ -57,7 +57,7 @@ class Ended(NamedTuple):
 
 
 @contextmanager
-def held() -> Iterator[set[signal.Signals]]:
+def blocked_signals() -> Iterator[set[signal.Signals]]:
     """Block the signals that are forwarded or would end us, and yield the signals that were blocked before.
 
     Threads started in this context inherit the mask. Signals that arrive while no command runs are dropped at
@@ -74,18 +74,18 @@ def held() -> Iterator[set[signal.Signals]]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def ending() -> int | None:
+def pending_end_signal() -> int | None:
     """Return the lowest pending signal that requests termination; None if there is none."""
     return min((int(number) for number in signal.sigpending() & _ENDS), default=None)
 
 
-def released() -> None:
+def unblock_signals() -> None:
     """Unblock the signals in a forked process that is not the command."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAITED)
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], cwd: Path, mask: set[signal.Signals]) -> Ended:
-    """Run a command with our streams and terminal until it ends. Call it within `held`.
+def run(command: Sequence[str], environment: Mapping[str, str], cwd: Path, mask: set[signal.Signals]) -> CommandEnd:
+    """Run a command with our streams and terminal until it ends. Call it within `blocked_signals`.
 
     Args:
         command: The program and its arguments.
@@ -97,18 +97,13 @@ def run(command: Sequence[str], environment: Mapping[str, str], cwd: Path, mask:
         child = _start(command, environment, cwd, mask)
     except OSError as error:
         missing = error.errno in {errno.ENOENT, errno.ENOTDIR}
-        return Ended(NOT_FOUND if missing else NOT_EXECUTABLE, error.strerror or str(error))
+        return CommandEnd(NOT_FOUND if missing else NOT_EXECUTABLE, error.strerror or str(error))
     except ValueError as error:  # a NUL in an argument
-        return Ended(NOT_EXECUTABLE, str(error))
-    return Ended(_wait(child))
+        return CommandEnd(NOT_EXECUTABLE, str(error))
+    return CommandEnd(_wait(child))
 
 
 def _start(command: Sequence[str], environment: Mapping[str, str], cwd: Path, mask: set[signal.Signals]) -> int:
-    """Start the command and return its process id.
-
-    Raises:
-        OSError: The command cannot be started.
-    """
     prctl, parent = _prctl(), os.getpid()
 
     def prepare() -> None:
@@ -146,7 +141,7 @@ def _wait(child: int) -> int:
     while True:
         number, by_kernel = _next_signal()
         if number != signal.SIGCHLD:
-            if not (by_kernel and _in_our_group(child)):
+            if not (by_kernel and _group(child) == os.getpgrp()):
                 _send(child, number)
             continue
         while (status := _changed(child)) is not None:
@@ -161,8 +156,8 @@ def _wait(child: int) -> int:
 def _next_signal() -> tuple[int, bool]:
     """Return the next signal, and whether the kernel sent it (which it does to the whole group)."""
     if hasattr(signal, "sigwaitinfo"):
-        told = signal.sigwaitinfo(_WAITED)
-        return told.si_signo, told.si_code == _SI_KERNEL
+        info = signal.sigwaitinfo(_WAITED)
+        return info.si_signo, info.si_code == _SI_KERNEL
     number = signal.sigwait(_WAITED)
     return number, number in _OF_TERMINAL and _in_foreground()
 
@@ -185,10 +180,6 @@ def _group_in_foreground() -> int | None:
         return None
     finally:
         os.close(terminal)
-
-
-def _in_our_group(child: int) -> bool:
-    return _group(child) == os.getpgrp()
 
 
 def _group(child: int) -> int | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rightful import limits
-from rightful.runs.git import Repository, answer, head_of
+from rightful.runs.git import Repository, git_or_none, head_of
 
 _MADE = re.compile(
     r"commit\b|cherry-pick\b|revert\b|am\b|(?:pull|merge|rebase)\b.*\((?:pick|reword|edit|squash|fixup|amend|"
@@ -38,7 +38,7 @@ class Commit(NamedTuple):
     subject: str
 
 
-class Before(NamedTuple):
+class RepositoryState(NamedTuple):
     """The state of a repository when a run began.
 
     Attributes:
@@ -52,7 +52,7 @@ class Before(NamedTuple):
     log_bytes: int
 
 
-class Made(NamedTuple):
+class RunCommits(NamedTuple):
     """The commits that a run made.
 
     Attributes:
@@ -68,33 +68,39 @@ class Made(NamedTuple):
     more: int = 0
 
 
-def before(repository: Repository) -> Before:
+def repository_state(repository: Repository) -> RepositoryState:
     """Return the current state of a repository."""
-    refs = answer(repository.folder, "for-each-ref", "--format=%(objectname)") or ""
-    return Before(head_of(repository.folder), tuple(dict.fromkeys(refs.split())), len(_log(repository)))
+    refs = git_or_none(repository.folder, "for-each-ref", "--format=%(objectname)") or ""
+    return RepositoryState(head_of(repository.folder), tuple(dict.fromkeys(refs.split())), len(_log(repository)))
 
 
-def made(
-    repository: Repository, then: Before, *, began_s: int, ended_s: int, others: list[str], branch: str | None = None
-) -> Made:
+def commits_of_run(
+    repository: Repository,
+    before: RepositoryState,
+    *,
+    began_s: int,
+    ended_s: int,
+    others: list[str],
+    branch: str | None = None,
+) -> RunCommits:
     """Return the commits that a run made.
 
     Args:
         repository: The repository, with the run's work tree.
-        then: Its state before the run.
+        before: Its state before the run.
         began_s: When the run began; seconds since 1970.
         ended_s: When the run ended.
         others: Other runs that used the same work tree at the same time.
         branch: The branch that was created for the run.
     """
-    known = [*then.known, *([then.head] if then.head else [])]
+    known = [*before.known, *([before.head] if before.head else [])]
     tips = [*(["HEAD"] if head_of(repository.folder) else []), *([f"refs/heads/{branch}"] if branch else [])]
     here = _new(repository, tips, known)
     anywhere = {**_new(repository, [*tips, "--branches"], known), **here}
-    created, whole = _created(repository, then)
+    created, whole = _created(repository, before)
     in_time = range(began_s - _SLACK_S, ended_s + _SLACK_S + 1)
-    own = [one for sha, one in anywhere.items() if sha in created and one.committed_s in in_time]
-    rest = [one for sha, one in here.items() if one not in own and one.committed_s in in_time]
+    own = [commit for sha, commit in anywhere.items() if sha in created and commit.committed_s in in_time]
+    rest = [commit for sha, commit in here.items() if commit not in own and commit.committed_s in in_time]
     why = None if whole else "the log of HEAD was cut meanwhile, or there is none"
     if others and own:
         own, rest = [], [*own, *rest]
@@ -103,30 +109,30 @@ def made(
         why = "nothing shows that they were made here: they were fetched, merged in, or another work tree's"
     kept, more = own[: limits.RUN_COMMITS], max(len(own) - limits.RUN_COMMITS, 0)
     room = limits.RUN_COMMITS - len(kept)
-    return Made(tuple(kept), tuple(rest[:room]), why if rest else None, more + max(len(rest) - room, 0))
+    return RunCommits(tuple(kept), tuple(rest[:room]), why if rest else None, more + max(len(rest) - room, 0))
 
 
 def _new(repository: Repository, tips: list[str], known: list[str]) -> dict[str, Commit]:
     """Return the commits that are reachable from tips and not from known commits, the oldest first."""
     if not tips:
         return {}
-    said = answer(
+    log = git_or_none(
         repository.folder, "log", "-z", "--no-show-signature", "--encoding=UTF-8", "--reverse", "--topo-order",
         "--format=%H%x1f%ct%x1f%s", "--ignore-missing", "--stdin", *tips, given="".join(f"^{sha}\n" for sha in known),
     )  # fmt: skip
-    commits = (part.split("\x1f", 2) for part in (said or "").split("\0") if part)
+    commits = (part.split("\x1f", 2) for part in (log or "").split("\0") if part)
     return {sha: Commit(sha, int(time), subject.encode("utf-8", "replace").decode()) for sha, time, subject in commits}
 
 
-def _created(repository: Repository, then: Before) -> tuple[set[str], bool]:
+def _created(repository: Repository, before: RepositoryState) -> tuple[set[str], bool]:
     """Return the commits that HEAD's reflog shows as created since then, and whether the reflog was not cut."""
     log = _log(repository)
     made_here = set()
-    for line in log[then.log_bytes :].split(b"\n"):
+    for line in log[before.log_bytes :].split(b"\n"):
         facts, _, what = line.decode("utf-8", "replace").partition("\t")
         if _MADE.match(what) and len(words := facts.split(" ", 2)) > 1:
             made_here.add(words[1])
-    return made_here, len(log) >= then.log_bytes and bool(log)
+    return made_here, len(log) >= before.log_bytes and bool(log)
 
 
 def _log(repository: Repository) -> bytes:

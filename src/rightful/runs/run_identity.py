@@ -104,7 +104,7 @@ class Identity(NamedTuple):
     nonce: str
 
 
-def drawn(at_us: int, session: str | None = None, entropy: Entropy = os.urandom) -> Identity:
+def new_identity(at_us: int, session: str | None = None, entropy: Entropy = os.urandom) -> Identity:
     """Return a new identity.
 
     Args:
@@ -121,7 +121,7 @@ def tool_of(command: Sequence[str]) -> str | None:
     return _TOOLS.get(os.path.basename(command[0]))  # noqa: PTH119 - a name is compared, no path is built
 
 
-class Own(NamedTuple):
+class ToolSetup(NamedTuple):
     """The parts of its agent tool that a run does not share with other runs.
 
     Attributes:
@@ -135,7 +135,7 @@ class Own(NamedTuple):
     logs: Path | None = None
 
 
-def own_of(command: Sequence[str], harness: str | None, folder: Path, entropy: Entropy = os.urandom) -> Own:
+def tool_setup(command: Sequence[str], harness: str | None, folder: Path, entropy: Entropy = os.urandom) -> ToolSetup:
     """Return the command with the session id or log folder of its own; unchanged if it resumes a session.
 
     Arguments are added only if the program's name is known. In the arguments of a wrapper (`npx …`, a
@@ -150,10 +150,10 @@ def own_of(command: Sequence[str], harness: str | None, folder: Path, entropy: E
     words = tuple(command)
     if harness == "claude-code" and tool_of(command) == harness and _takes_session(words[1:]):
         native = str(uuid.UUID(bytes=entropy(16), version=4))
-        return Own((words[0], "--session-id", native, *words[1:]), native)
+        return ToolSetup((words[0], "--session-id", native, *words[1:]), native)
     if harness == "gptme" and not _names(words[1:]) & _RESUMES_GPTME:
-        return Own(words, None, folder / LOGS / "gptme")
-    return Own(words)
+        return ToolSetup(words, None, folder / LOGS / "gptme")
+    return ToolSetup(words)
 
 
 def _takes_session(words: Sequence[str]) -> bool:
@@ -168,7 +168,7 @@ def _names(words: Sequence[str]) -> set[str]:
 
 
 def environment_of(
-    base: Mapping[str, str], identity: Identity, *, ledger: str, cwd: Path, temp: Path, own: Own
+    base: Mapping[str, str], identity: Identity, *, ledger: str, cwd: Path, temp: Path, setup: ToolSetup
 ) -> dict[str, str]:
     """Return the environment of a run's command.
 
@@ -178,15 +178,15 @@ def environment_of(
         ledger: The ledger's absolute path.
         cwd: The run's working folder.
         temp: The private folder for temporary files.
-        own: The run's own session id and log folder.
+        setup: The run's own session id and log folder.
     """
     made = {name: value for name, value in base.items() if name not in GIT_LOCATIONS and name not in _CALLERS}
     made |= {SESSION: identity.session, NONCE: identity.nonce, LEDGER: ledger, "TMPDIR": str(temp)}
     if not _is_folder(base.get("PWD", ""), cwd):
         made["PWD"] = str(cwd)  # some tools trust it, and would work in the caller's folder
     made |= {name: str(temp) for name in _TEMPORARY if name in base}
-    if own.logs is not None:
-        made |= {"GPTME_LOGS_HOME": str(own.logs), "GPTME_LOGS_DIR": str(own.logs)}
+    if setup.logs is not None:
+        made |= {"GPTME_LOGS_HOME": str(setup.logs), "GPTME_LOGS_DIR": str(setup.logs)}
     return made
 
 
@@ -198,7 +198,7 @@ def _is_folder(path: str, cwd: Path) -> bool:
         return False
 
 
-def made_private(folder: Path) -> Path:
+def make_private_folder(folder: Path) -> Path:
     """Create a folder that only this user can read, and its parents, and return it.
 
     Raises:

@@ -30,8 +30,8 @@ from rightful.runs.run_identity import PRODUCER, Identity
 if TYPE_CHECKING:
     from rightful.log.log import Log
     from rightful.runs.git import Repository
-    from rightful.runs.run_commits import Commit, Made
-    from rightful.runs.run_transcripts import Owned, Sought
+    from rightful.runs.run_commits import Commit, RunCommits
+    from rightful.runs.run_transcripts import OwnTranscript, TranscriptSearch
 
 Wire = dict[str, Any]
 
@@ -44,7 +44,7 @@ class NameTakenError(Exception):
     """Another run was started under this name."""
 
 
-def started(identity: Identity, at_us: int, facts: Mapping[str, Any], extra: Mapping[str, Any]) -> Wire:
+def start_event(identity: Identity, at_us: int, facts: Mapping[str, Any], extra: Mapping[str, Any]) -> Wire:
     """Return the event for the start of a run.
 
     Args:
@@ -53,45 +53,36 @@ def started(identity: Identity, at_us: int, facts: Mapping[str, Any], extra: Map
         facts: `harness`, `model`, `cwd`, `work_item`; None values are omitted.
         extra: Fields that the type does not define; None values are omitted.
     """
-    return (
-        _event(identity, STARTED, at_us, "started", identity.nonce)
-        | _given(facts)
-        | {
-            "run_nonce": identity.nonce,
-            "extra": _given(extra),
-        }
-    )
+    event = _event(identity, STARTED, at_us, "started", identity.nonce) | _without_none(facts)
+    return event | {"run_nonce": identity.nonce, "extra": _without_none(extra)}
 
 
-def ended(identity: Identity, at_us: int, exit_code: int) -> Wire:
+def end_event(identity: Identity, at_us: int, exit_code: int) -> Wire:
     """Return the event for the end of a run."""
     return _event(identity, "session.ended", at_us, "ended", identity.nonce) | {"exit_code": exit_code}
 
 
-def linked(identity: Identity, at_us: int, other: str, as_: str, evidence: str) -> Wire:
+def link_event(identity: Identity, at_us: int, other: str, as_: str, evidence: str) -> Wire:
     """Return the event that links a run to its tool's name for it."""
-    return _event(identity, LINKED, at_us, "linked", other, identity.nonce) | {
-        "other": other,
-        "as": as_,
-        "evidence": evidence,
-    }
+    event = _event(identity, LINKED, at_us, "linked", other, identity.nonce)
+    return event | {"other": other, "as": as_, "evidence": evidence}
 
 
-def bound(identity: Identity, at_us: int, owned: Owned) -> Wire:
+def binding_event(identity: Identity, at_us: int, own: OwnTranscript) -> Wire:
     """Return the event that binds a run's transcript."""
-    begins = owned.file.started_at_us
-    return _event(identity, BOUND, at_us, "bound", owned.uri, owned.content.sha256) | _given(
+    begins = own.file.started_at_us
+    return _event(identity, BOUND, at_us, "bound", own.uri, own.content.sha256) | _without_none(
         {
-            "uri": owned.uri,
-            "bytes": owned.content.bytes,
-            "sha256": owned.content.sha256,
-            "evidence": owned.evidence,
+            "uri": own.uri,
+            "bytes": own.content.bytes,
+            "sha256": own.content.sha256,
+            "evidence": own.evidence,
             "started_at": None if begins is None else times.text_of(begins),
         }
     )
 
 
-def candidates(identity: Identity, at_us: int, found: Sought) -> Wire:
+def candidates_event(identity: Identity, at_us: int, found: TranscriptSearch) -> Wire:
     """Return the event with the reason why no transcript was bound, and the candidate files."""
     return _event(identity, "data.recorded", at_us, "transcript-candidates", identity.nonce) | {
         "name": "transcript-candidates",
@@ -99,7 +90,9 @@ def candidates(identity: Identity, at_us: int, found: Sought) -> Wire:
     }
 
 
-def commits(identity: Identity, at_us: int, repository: Repository, made: Made, facts: Mapping[str, Any]) -> Wire:
+def commits_event(
+    identity: Identity, at_us: int, repository: Repository, made: RunCommits, facts: Mapping[str, Any]
+) -> Wire:
     """Return the event with the commits of a run.
 
     Args:
@@ -121,8 +114,8 @@ def commits(identity: Identity, at_us: int, repository: Repository, made: Made, 
     return _event(identity, "data.recorded", at_us, "commits", identity.nonce) | {"name": "commits", "data": data}
 
 
-def _commit(one: Commit) -> Wire:
-    return {"sha": one.sha, "subject": one.subject, "committed_at": times.text_of(one.committed_s * 1_000_000)}
+def _commit(commit: Commit) -> Wire:
+    return {"sha": commit.sha, "subject": commit.subject, "committed_at": times.text_of(commit.committed_s * 1_000_000)}
 
 
 def _event(identity: Identity, kind: str, at_us: int, *parts: str) -> Wire:
@@ -135,7 +128,7 @@ def _event(identity: Identity, kind: str, at_us: int, *parts: str) -> Wire:
     }
 
 
-def _given(facts: Mapping[str, Any]) -> Wire:
+def _without_none(facts: Mapping[str, Any]) -> Wire:
     return {name: value for name, value in facts.items() if value is not None}
 
 
@@ -165,16 +158,16 @@ def begin(log: Log, event: Wire, *, timeout_s: float) -> int:
 
 
 def finish(
-    log: Log, identity: Identity, sure: list[Wire], claims: list[Wire], lack: Wire, *, timeout_s: float
+    log: Log, identity: Identity, certain: list[Wire], claims: list[Wire], no_claim: Wire, *, timeout_s: float
 ) -> str | None:
     """Record a run's end, and claim its transcript unless another run did.
 
     Args:
         log: The ledger's log.
         identity: The run's identity.
-        sure: The events to record in any case.
+        certain: The events to record in any case.
         claims: The link and the binding of its transcript.
-        lack: The event to record instead of `claims` if another run made the same claim. The reason is set here.
+        no_claim: The event to record instead of `claims` if another run made the same claim. The reason is set here.
         timeout_s: The maximum wait for other writers, for each attempt; seconds.
 
     Returns:
@@ -185,31 +178,33 @@ def finish(
     """
     for _ in range(_TRIES):
         head = log.head()
-        if claims and (taken := _taken(log, identity, claims)) is not None:
-            lack["data"]["why"] = taken
-            _append(log, [*sure, lack], timeout_s=timeout_s)
+        if claims and (taken := _conflict(log, identity, claims)) is not None:
+            no_claim["data"]["why"] = taken
+            _append(log, [*certain, no_claim], timeout_s=timeout_s)
             return taken
         condition = {"unless": DCBQuery(items=[DCBQueryItem(types=[LINKED, BOUND])]), "after": head} if claims else {}
         try:
-            _append(log, [*sure, *claims], timeout_s=timeout_s, **condition)
+            _append(log, [*certain, *claims], timeout_s=timeout_s, **condition)
         except ConditionFailedError:
             continue
         return None
-    lack["data"]["why"] = "others claimed transcripts all the time, so that it could not be made sure that this is free"
-    _append(log, [*sure, lack], timeout_s=timeout_s)
-    return str(lack["data"]["why"])
+    no_claim["data"]["why"] = (
+        "others claimed transcripts all the time, so that it could not be made sure that this is free"
+    )
+    _append(log, [*certain, no_claim], timeout_s=timeout_s)
+    return str(no_claim["data"]["why"])
 
 
-def _append(log: Log, events: list[Wire], **how: Any) -> None:  # noqa: ANN401 - the arguments of `Log.append`
+def _append(log: Log, events: list[Wire], **options: Any) -> None:  # noqa: ANN401 - the arguments of `Log.append`
     try:
-        receipts = log.append(events, **how)
+        receipts = log.append(events, **options)
     except OutcomeUnknownError:
-        receipts = log.append(events, timeout_s=how["timeout_s"])  # queued after the first attempt
+        receipts = log.append(events, timeout_s=options["timeout_s"])  # queued after the first attempt
     for receipt in receipts:
         valid(receipt)
 
 
-def _taken(log: Log, identity: Identity, claims: list[Wire]) -> str | None:
+def _conflict(log: Log, identity: Identity, claims: list[Wire]) -> str | None:
     """Return why the transcript, or the tool's session name, belongs to another run; None if it does not."""
     names = {event["other"] for event in claims if event["type"] == LINKED}
     uris = {event["uri"] for event in claims if event["type"] == BOUND}

@@ -49,16 +49,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    from rightful.runs import process as running_process
+    from rightful.runs import process
 
     command = _command(args)
     cwd = _folder(args)
     _check_report(args.report)
     if os.sep not in command[0] and shutil.which(command[0]) is None:
         terminal.warn_stderr(f"{command[0]}: program not found; nothing was started or recorded.")
-        return running_process.NOT_FOUND
+        return process.NOT_FOUND
     session = _session(args)
-    with running_process.held() as mask:
+    with process.blocked_signals() as mask:
         from rightful.cli.support import run_end, run_start
 
         with terminal.open_ledger(args) as ledger:
@@ -68,11 +68,11 @@ def run(args: argparse.Namespace) -> int:
         if not args.quiet:
             for line in run_start.notes(place):
                 terminal.note_stderr(line)
-            terminal.note_stderr(f"this is {place.identity.session}{f'; {_APART}' if place.held.before else ''}.")
-        if (number := running_process.ending()) is not None:
-            ended = running_process.Ended(running_process.BY_SIGNAL + number)
+            terminal.note_stderr(f"this is {place.identity.session}{f'; {_APART}' if place.live_files.before else ''}.")
+        if (number := process.pending_end_signal()) is not None:
+            ended = process.CommandEnd(process.BY_SIGNAL + number)
         else:
-            ended = running_process.run(place.own.command, place.environment, place.cwd, mask)
+            ended = process.run(place.setup.command, place.environment, place.cwd, mask)
         if ended.why is not None:
             terminal.warn_stderr(f"{command[0]} could not be started: {ended.why}.")
         return run_end.end(args, place, ended.code)

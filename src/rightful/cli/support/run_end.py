@@ -12,19 +12,15 @@ from rightful.cli.output import terminal
 from rightful.cli.support.run_start import remove_empty, shares
 from rightful.errors import RightfulError
 from rightful.log.log import now_us
-from rightful.runs import git as running_git
-from rightful.runs import run_commits as running_commits
-from rightful.runs import run_folder as running_folder
-from rightful.runs import run_identity as running
-from rightful.runs import run_records as running_records
+from rightful.runs import git, run_commits, run_folder, run_identity, run_records
 
 if TYPE_CHECKING:
     import argparse
 
     from rightful.cli.support.run_start import Place
     from rightful.ledger import Ledger
-    from rightful.runs.run_commits import Made
-    from rightful.runs.run_transcripts import Sought
+    from rightful.runs.run_commits import RunCommits
+    from rightful.runs.run_transcripts import TranscriptSearch
 
 
 class RunOutput(NamedTuple):
@@ -36,8 +32,8 @@ class RunOutput(NamedTuple):
         facts: More of the repository.
     """
 
-    transcript: Sought
-    made: Made | None
+    transcript: TranscriptSearch
+    made: RunCommits | None
     facts: dict[str, Any]
 
 
@@ -57,30 +53,30 @@ def end(args: argparse.Namespace, place: Place, code: int) -> int:
 
 
 def _found(place: Place, ended_us: int) -> RunOutput:
-    from rightful.runs.run_transcripts import Sought, Span, sought
+    from rightful.runs.run_transcripts import FinishedRun, TranscriptSearch, find_transcript
 
-    lives = place.held.others()
-    beside = [life.session for life in lives if shares(place, life)]
-    span = Span(
-        place.harness, place.own, place.command, place.environment, place.temp, place.cwd, place.began_us, ended_us,
-        [life.session for life in lives if life.cwd == str(place.cwd)],
+    others = place.live_files.others()
+    sharing = [live_run.session for live_run in others if shares(place, live_run)]
+    finished = FinishedRun(
+        place.harness, place.setup, place.command, place.environment, place.temp, place.cwd, place.began_us, ended_us,
+        [live_run.session for live_run in others if live_run.cwd == str(place.cwd)],
     )  # fmt: skip
     try:
-        transcript = sought(span)
+        transcript = find_transcript(finished)
     except OSError as error:
-        transcript = Sought(None, (), f"{error.filename or 'a folder'} cannot be read: {error.strerror}")
+        transcript = TranscriptSearch(None, (), f"{error.filename or 'a folder'} cannot be read: {error.strerror}")
     if place.repository is None or place.before is None:
         return RunOutput(transcript, None, {})
-    made = running_commits.made(
+    made = run_commits.commits_of_run(
         place.repository, place.before, began_s=place.began_us // 1_000_000, ended_s=ended_us // 1_000_000,
-        others=beside, branch=None if place.tree is None else place.tree.branch,
+        others=sharing, branch=None if place.tree is None else place.tree.branch,
     )  # fmt: skip
-    origin = running_git.origin_of(place.repository)
+    origin = git.origin_of(place.repository)
     return RunOutput(transcript, made, {
-        "origin": None if origin is None else running.without_secrets(origin),
-        "branch": running_git.answer(place.repository.folder, "symbolic-ref", "--quiet", "--short", "HEAD"),
+        "origin": None if origin is None else run_identity.without_secrets(origin),
+        "branch": git.git_or_none(place.repository.folder, "symbolic-ref", "--quiet", "--short", "HEAD"),
         "head_before": place.before.head,
-        "head_after": running_git.head_of(place.repository.folder),
+        "head_after": git.head_of(place.repository.folder),
     })  # fmt: skip
 
 
@@ -89,7 +85,7 @@ def _record(args: argparse.Namespace, place: Place, ended_us: int, report: dict[
     del args
     from rightful import ledger as app
 
-    end_event = running_records.ended(place.identity, ended_us, report["exit_code"])
+    end_event = run_records.end_event(place.identity, ended_us, report["exit_code"])
     why = None
     try:
         with app.open(place.ledger) as ledger:
@@ -98,22 +94,22 @@ def _record(args: argparse.Namespace, place: Place, ended_us: int, report: dict[
     except (RightfulError, OSError) as error:
         why = str(error)
     found = _found(place, ended_us)
-    sure, claims, lack = _events(place, ended_us, found)
+    certain, claims, no_claim = _events(place, ended_us, found)
     taken = None
     if why is None:
         try:
             with app.open(place.ledger) as ledger:
-                taken = running_records.finish(
-                    ledger.log, place.identity, sure, claims, lack, timeout_s=limits.RUN_WAIT_S
+                taken = run_records.finish(
+                    ledger.log, place.identity, certain, claims, no_claim, timeout_s=limits.RUN_WAIT_S
                 )
         except (RightfulError, OSError) as error:
             why = str(error)
-    if why is not None and claims and place.own.native_id is None:
+    if why is not None and claims and place.setup.native_id is None:
         # a claim that was not compared with others stays a candidate, unless only this run can make it
-        taken, claims = lack["data"]["why"], [lack]
+        taken, claims = no_claim["data"]["why"], [no_claim]
     _fill(report, found, taken)
     if why is not None:
-        report["kept"] = _keep(place, [end_event, *sure, *claims], ended_us, why)
+        report["kept"] = _keep(place, [end_event, *certain, *claims], ended_us, why)
 
 
 def _drain(ledger: Ledger, place: Place) -> None:
@@ -128,31 +124,31 @@ def _drain(ledger: Ledger, place: Place) -> None:
 
 def _events(place: Place, ended_us: int, found: RunOutput) -> tuple[list[Any], list[Any], Any]:
     """Return what is recorded in any case, what claims the transcript, and what is recorded instead of that."""
-    from rightful.runs.run_transcripts import Sought
+    from rightful.runs.run_transcripts import TranscriptSearch
 
-    identity, sure, claims = place.identity, [], []
+    identity, certain, claims = place.identity, [], []
     if place.repository is not None and found.made is not None and (found.made.commits or found.made.candidates):
-        sure.append(running_records.commits(identity, ended_us, place.repository, found.made, found.facts))
-    owned = found.transcript.owned
-    if owned is not None:
-        claims.append(running_records.bound(identity, ended_us, owned))
-        if owned.native is not None:
-            claims.append(running_records.linked(identity, ended_us, owned.native, owned.as_, owned.evidence))
+        certain.append(run_records.commits_event(identity, ended_us, place.repository, found.made, found.facts))
+    own = found.transcript.own
+    if own is not None:
+        claims.append(run_records.binding_event(identity, ended_us, own))
+        if own.native is not None:
+            claims.append(run_records.link_event(identity, ended_us, own.native, own.as_, own.evidence))
     elif found.transcript.why is not None and place.harness is not None:
-        sure.append(running_records.candidates(identity, ended_us, found.transcript))
-    mine = Sought(None, (owned.file.path,) if owned else (), "the ledger could not be asked who else claims it")
-    return sure, claims, running_records.candidates(identity, ended_us, mine)
+        certain.append(run_records.candidates_event(identity, ended_us, found.transcript))
+    mine = TranscriptSearch(None, (own.file.path,) if own else (), "the ledger could not be asked who else claims it")
+    return certain, claims, run_records.candidates_event(identity, ended_us, mine)
 
 
 def _fill(report: dict[str, Any], found: RunOutput, taken: str | None) -> None:
-    owned = found.transcript.owned if taken is None else None
-    report["transcript"] = None if owned is None else {
-        "uri": owned.uri, "evidence": owned.evidence, "session": owned.native,
-        "bytes": owned.content.bytes, "sha256": owned.content.sha256,
+    own = found.transcript.own if taken is None else None
+    report["transcript"] = None if own is None else {
+        "uri": own.uri, "evidence": own.evidence, "session": own.native,
+        "bytes": own.content.bytes, "sha256": own.content.sha256,
     }  # fmt: skip
     candidates = found.transcript.candidates
-    if taken is not None and found.transcript.owned is not None:
-        candidates = (found.transcript.owned.file.path,)
+    if taken is not None and found.transcript.own is not None:
+        candidates = (found.transcript.own.file.path,)
     report["candidates"] = list(candidates)
     report["why"] = taken or found.transcript.why
     report["commits"] = [] if found.made is None else [commit.sha for commit in found.made.commits]
@@ -180,11 +176,11 @@ def _keep(place: Place, events: list[Any], ended_us: int, why: str) -> str | Non
 def _clear(args: argparse.Namespace, place: Place, ended_us: int, report: dict[str, Any]) -> None:
     """Remove what is not needed any more, and say what stays."""
     del ended_us
-    place.held.close()
+    place.live_files.close()
     remove_empty(place)
     bound = report.get("transcript") or {}
     paths = [*report.get("candidates", ()), *([_path(bound["uri"])] if bound else [])]
-    why = running_folder.end(place.temp, os.environ, paths, keep=args.keep)
+    why = run_folder.end(place.temp, os.environ, paths, keep=args.keep)
     report["temporary"] = None if why is None else str(place.temp)
     if why is not None and not args.quiet:
         terminal.note_stderr(f"temporary files were kept in {place.temp}: {why}")
@@ -193,7 +189,7 @@ def _clear(args: argparse.Namespace, place: Place, ended_us: int, report: dict[s
     report["worktree"] = report["branch"] = None
     if place.tree is None or place.repository is None:
         return
-    if (why := running_git.end_worktree(place.repository.main(), place.tree, keep=args.keep)) is not None:
+    if (why := git.end_worktree(place.repository.main(), place.tree, keep=args.keep)) is not None:
         is_there = place.tree.path.exists()
         report["worktree"], report["branch"] = str(place.tree.path) if is_there else None, place.tree.branch
         what = "was kept" if is_there else "was removed by the command"
@@ -211,7 +207,12 @@ def _import_of(args: argparse.Namespace, place: Place, path: str) -> str:
 def _note_unbound(args: argparse.Namespace, place: Place, ended_us: int, report: dict[str, Any]) -> None:
     """Print why no transcript was bound, if the agent tool is known."""
     del ended_us
-    if not args.quiet and place.harness in running.TOOLS and report.get("transcript") is None and report.get("why"):
+    if (
+        not args.quiet
+        and place.harness in run_identity.TOOLS
+        and report.get("transcript") is None
+        and report.get("why")
+    ):
         terminal.note_stderr(f"no transcript was bound to {place.identity.session}: {report['why']}")
 
 
