@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rightful import content
 from rightful.events import SessionStarted
-from rightful.importers.openai_agents.known_rows import (
-    PRODUCER,
-    ItemKey,
-    StoredSession,
-    fork_of,
-    stored_session,
-)
-from rightful.importers.openai_agents.sdk_tables import (
-    MAIN,
-    Message,
-    Row,
-    Store,
-    is_stored,
-    message_of,
-    messages_of,
-    unbranched_of,
-    usage_of,
-)
+from rightful.importers.openai_agents.known_rows import PRODUCER, fork_of, stored_session
+from rightful.importers.openai_agents.sdk_tables import MAIN, message_of, messages_of, unbranched_of, usage_of
 from rightful.importers.openai_agents.transaction_events import EventWriter
 from rightful.importers.shared.stored_rows import rows_of
 from rightful.importers.sources.text_files import Problem
@@ -34,30 +18,18 @@ if TYPE_CHECKING:
     from rightful.importers.engine.file_import import FileImport
     from rightful.importers.engine.formats import Wire
     from rightful.importers.openai_agents.conversations import Conversation
+    from rightful.importers.openai_agents.known_rows import ItemKey, StoredSession
+    from rightful.importers.openai_agents.sdk_tables import Message, Row, Store
     from rightful.log.log import Log
 
-
-class _Change(NamedTuple):
-    """The changes of a conversation since its last import: items to pop, and rows to append."""
-
-    gone: list[ItemKey]
-    new: list[Row]
+    Change = tuple[list[ItemKey], list[Row]]  # since the last import: the items to pop, and the rows to append
 
 
 class DatabaseImport:
-    """One import of one database.
-
-    Args:
-        run: Receives events, problems and notes.
-        log: The ledger's log.
-        connection: The database.
-        source: Its path.
-        file_at: When it was last written.
-        prefix: The prefix of the SDK's ids in the ledger.
-    """
+    """One import of one database, whose path is `source`, and which was last written at `file_at`."""
 
     def __init__(
-        self, run: FileImport, log: Log, connection: sqlite3.Connection, source: str, file_at: Wire, prefix: str = ""
+        self, run: FileImport, log: Log, connection: sqlite3.Connection, source: str, file_at: Wire, prefix: str
     ) -> None:
         self._run = run
         self._log = log
@@ -103,11 +75,7 @@ class DatabaseImport:
         rows: list[Row] = []
         sealed = erased = 0
         for message in messages_of(self._connection, conversation.store, conversation.session_id, conversation.branch):
-            if not isinstance(message.row.id, int):
-                self._problem(
-                    f"a row of `{conversation.store.messages}` has an id that is not a number; it was not imported"
-                )
-            elif stored.erased and writer.is_among(stored.erased, message.row, stored.times[message.row]):
+            if stored.erased and writer.is_among(stored.erased, message.row, stored.times[message.row]):
                 erased += 1
             elif message.row in stored.times or (why := writer.invalid_reason(message)) is None:
                 rows.append(message.row)
@@ -117,15 +85,17 @@ class DatabaseImport:
         if erased:
             self._note(f"{conversation.name}: {_many(erased, 'row')} erased from the ledger; not imported again")
         if sealed:
-            what = f"{conversation.name}: {_many(sealed, 'item')} of EncryptedSession; imported in encrypted form"
-            self._note(what)
-        if conversation.branch == MAIN and (
-            lost := unbranched_of(self._connection, conversation.store, conversation.session_id)
-        ):
-            rows_lost = f"{_many(len(lost), 'row')} of `{conversation.store.messages}`"
-            what = f"{conversation.name}: {rows_lost} in no branch (first: {lost[0]})"
-            self._problem(f"{what}; AdvancedSQLiteSession does not show them, and they were not imported", lost[0])
+            items = _many(sealed, "item")
+            self._note(f"{conversation.name}: {items} of EncryptedSession; imported in encrypted form")
+        if conversation.branch == MAIN:
+            self._report_unbranched(conversation)
         return rows, erased
+
+    def _report_unbranched(self, conversation: Conversation) -> None:
+        if lost := unbranched_of(self._connection, conversation.store, conversation.session_id):
+            rows = f"{_many(len(lost), 'row')} of `{conversation.store.messages}`"
+            what = f"{conversation.name}: {rows} in no branch (first: {lost[0]})"
+            self._problem(f"{what}; AdvancedSQLiteSession does not show them, and they were not imported", lost[0])
 
     def _is_from_elsewhere(
         self, conversation: Conversation, stored: StoredSession, rows: Sequence[Row], erased: int
@@ -168,8 +138,14 @@ class DatabaseImport:
         if (source, store.messages) not in self._related:
             sessions = [event.session for event in self._starts() if (event.extra or {}).get("source") == source]
             rows = (row for session in sessions for row in stored_session(self._log, session).times)
-            self._related[source, store.messages] = any(is_stored(self._connection, store, row) for row in rows)
+            self._related[source, store.messages] = any(self._is_stored(store, row) for row in rows)
         return self._related[source, store.messages]
+
+    def _is_stored(self, store: Store, row: Row) -> bool:
+        try:
+            return message_of(self._connection, store, row.id).row == row
+        except sqlite3.DatabaseError:
+            return False
 
     def _refuse(self, conversation: Conversation, stored: StoredSession) -> None:
         """Report another conversation under the session's id. Its branches are skipped as well."""
@@ -196,10 +172,10 @@ class DatabaseImport:
         """Fork a new branch from the branch whose beginning it shares, if any; return its stored state."""
         if conversation.parent is None or stored.times or stored.is_continued or not rows:
             return stored
-        found = fork_of(self._earlier_branches(conversation.parent), rows)
-        if found is None:
+        fork = fork_of(self._earlier_branches(conversation.parent), rows)
+        if fork is None:
             return stored
-        writer.forked(*found[:2])
+        writer.forked(*fork)
         writer.flush()
         return stored_session(self._log, conversation.name)
 
@@ -210,7 +186,7 @@ class DatabaseImport:
                 known_now = self._parents[name] = found or stored_session(self._log, name)
                 yield name, known_now
 
-    def _change(self, conversation: Conversation, stored: StoredSession, rows: Sequence[Row]) -> _Change:
+    def _change(self, conversation: Conversation, stored: StoredSession, rows: Sequence[Row]) -> Change:
         wanted = set(rows)
         kept = [(item, row) for item, row in stored.alive.items() if row in wanted]
         lost = len(stored.alive) - len(kept)
@@ -218,28 +194,28 @@ class DatabaseImport:
             there = set(stored.alive.values())
             new = [row for row in rows if row not in there]
             if lost:
-                what = (
-                    f"{_many(lost, 'row')} deleted from the database; kept, since the session continued in the ledger"
-                )
-                self._note(f"{conversation.name}: {what}")
+                what = f"{conversation.name}: {_many(lost, 'row')} deleted from the database"
+                self._note(f"{what}; kept, since the session continued in the ledger")
             if new:
                 what = f"{_many(len(new), 'row')} written to the database after the session continued in the ledger"
                 self._note(f"{conversation.name}: {what}; imported after the newer items")
-            return _Change([], new)
+            return [], new
         agree = 0
         while agree < min(len(kept), len(rows)) and kept[agree][1] == rows[agree]:
             agree += 1
         stay = {item for item, _ in kept[:agree]}
         if lost:
-            self._gone(conversation.name, lost)
-        return _Change([item for item in stored.alive if item not in stay], list(rows[agree:]))
+            self._note_removed(conversation.name, lost)
+        return [item for item in stored.alive if item not in stay], list(rows[agree:])
 
-    def _write(self, conversation: Conversation, stored: StoredSession, change: _Change, writer: EventWriter) -> None:
-        self._run.report.duplicate += len(stored.alive.keys() - stored.inherited - set(change.gone))
-        writer.popped(change.gone)
+    def _write(self, conversation: Conversation, stored: StoredSession, change: Change, writer: EventWriter) -> None:
+        removed, new = change
+        self._run.report.duplicate += len(stored.alive.keys() - stored.inherited - set(removed))
+        writer.popped(removed)
         times = stored.times.copy()
-        for row in change.new:
-            writer.appended(message_of(self._connection, conversation.store, row.id), times[row])
+        for row in new:
+            message = message_of(self._connection, conversation.store, row.id)
+            writer.put(row.id, writer.event(message, times[row]), len(message.data or b""))
             times[row] += 1
         if conversation.store.usage and conversation.branch is not None:
             for turn, counts in usage_of(self._connection, conversation.session_id, conversation.branch):
@@ -267,9 +243,8 @@ class DatabaseImport:
         if not stored.alive:
             return
         if stored.is_continued:
-            self._note(
-                f"{session} is no longer in the database; it continued in the ledger, so its history is unchanged"
-            )
+            what = "is no longer in the database; it continued in the ledger, so its history is unchanged"
+            self._note(f"{session} {what}")
             return
         leads = stored.sources[-1:] == [self._source]
         newest = _newest(stored.alive.values() if leads else stored.times)
@@ -277,14 +252,14 @@ class DatabaseImport:
             what = "is not in this database, which is not the one it was imported from; nothing was undone"
             self._note(f"{session} {what}")
             return
-        self._gone(session, len(stored.alive))
+        self._note_removed(session, len(stored.alive))
         writer = EventWriter(self._run, session, stored.head, store.messages, self._file_at)
         if not leads:
             writer.started(None, self._source, facts, stored.sources.count(self._source))
         writer.popped(list(stored.alive))
         writer.flush()
 
-    def _gone(self, session: str, count: int) -> None:
+    def _note_removed(self, session: str, count: int) -> None:
         what = f"{_many(count, 'item')} of an earlier import deleted from the database"
         self._note(f"{session}: {what}; removed from its view, kept in its full history")
 

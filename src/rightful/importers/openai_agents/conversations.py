@@ -21,7 +21,6 @@ class Conversation(NamedTuple):
 
     Attributes:
         name: Its session name in the ledger.
-        store: Its tables.
         session_id: The SDK's id.
         branch: The branch; None for a session without branches.
         created: When the session was created, as stored.
@@ -42,13 +41,7 @@ class Conversation(NamedTuple):
 
 
 def conversations_of(run: FileImport, connection: Connection, prefix: str) -> Iterator[Conversation]:
-    """Yield each session and each branch, a session before its branches; no name twice.
-
-    Args:
-        run: Receives the problems of the others.
-        connection: The database.
-        prefix: The prefix of the SDK's ids in the ledger.
-    """
+    """Yield each session and each branch, a session before its branches; no name twice. Report the others."""
     seen: set[str] = set()
     for store in stores_of(connection):
         for session_id, created in sessions_of(connection, store):
@@ -64,23 +57,18 @@ def conversations_of(run: FileImport, connection: Connection, prefix: str) -> It
 def _of_session(
     run: FileImport, connection: Connection, store: Store, session_id: str | None, created: object, prefix: str
 ) -> Iterator[Conversation]:
-    if session_id is None:
-        run.add_problem(
-            Problem(None, f"a session of `{store.messages}` has an id that is not text; it was not imported")
-        )
-        return
     name = f"{NAMESPACE}:{prefix}{session_id}"
-    if not is_session(name):
-        what = f"the id {session_id[:64]!r}, which is a placeholder or not a valid name"
+    if session_id is None or not is_session(name):
+        what = f"the id {(session_id or '')[:64]!r}, which is a placeholder or not a valid name"
+        what = "an id that is not text" if session_id is None else what
         run.add_problem(Problem(None, f"a session of `{store.messages}` has {what}; it was not imported"))
         return
     branches = branches_of(connection, store, session_id)
     yield Conversation(name, store, session_id, MAIN if branches else None, created, name)
     for branch in branches:
         if branch is None or not is_session(own := f"{name}/branch/{branch}"):
-            what = (
-                "an id that is not text" if branch is None else f"the id {branch[:64]!r}, which is not valid in a name"
-            )
+            what = f"the id {(branch or '')[:64]!r}, which is not valid in a name"
+            what = "an id that is not text" if branch is None else what
             run.add_problem(Problem(None, f"a branch of {name} has {what}; it was not imported"))
         elif branch != MAIN:
             yield Conversation(own, store, session_id, branch, created, name)

@@ -103,20 +103,14 @@ class StoredSession:
 
 
 def _rows(event_id: str, event: HistoryAppended) -> Iterator[tuple[ItemKey, Row]]:
-    said = event.extra or {}
-    row, sha256 = said.get("row"), said.get("sha256")
+    extra = event.extra or {}
+    row, sha256 = extra.get("row"), extra.get("sha256")
     if isinstance(row, int) and isinstance(sha256, str):
         yield (event_id, 0), Row(row, sha256)
 
 
 def stored_session(log: Log, session: str, until: int | None = None) -> StoredSession:
-    """Return the ledger's state of a session.
-
-    Args:
-        log: The ledger's log.
-        session: Its full name.
-        until: The position through which it is folded; the end of the log if None.
-    """
+    """Return the ledger's state of a session through a position; None is the end of the log."""
     head = log.head() if until is None else until
     found = StoredSession(head)
     for recorded in log.read(session=session, types=[*HISTORY, "session.started"], until=head):
@@ -128,19 +122,11 @@ def stored_session(log: Log, session: str, until: int | None = None) -> StoredSe
     return found
 
 
-def fork_of(parents: Iterable[tuple[str, StoredSession]], rows: Sequence[Row]) -> tuple[str, int, int] | None:
-    """Return the fork of a branch: its parent, the parent's position, and the number of shared rows.
-
-    Args:
-        parents: The possible parents, with their stored state.
-        rows: The branch's rows.
-    """
-    best: tuple[str, int, int] | None = None
-    for name, parent in parents:
-        for position, count in _shared(parent.steps, rows):
-            if count > (best[2] if best else 0):
-                best = name, position, count
-    return best
+def fork_of(parents: Iterable[tuple[str, StoredSession]], rows: Sequence[Row]) -> tuple[str, int] | None:
+    """Return the parent, and the position in it, with the most first rows of a branch; None if it shares none."""
+    shared = ((count, name, position) for name, parent in parents for position, count in _shared(parent.steps, rows))
+    best = max(shared, key=lambda found: found[0], default=None)
+    return None if best is None else best[1:]
 
 
 def _shared(steps: Iterable[Step], rows: Sequence[Row]) -> Iterator[tuple[int, int]]:

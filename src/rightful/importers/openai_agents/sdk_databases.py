@@ -38,11 +38,7 @@ if TYPE_CHECKING:
 
 
 class OpenAIAgents:
-    """The kind `openai-agents`.
-
-    Args:
-        prefix: The prefix of the SDK's ids, so that two databases may have the same ids.
-    """
+    """The kind `openai-agents`. A prefix of the SDK's ids allows two databases with the same ids."""
 
     NAME = "openai-agents"
 

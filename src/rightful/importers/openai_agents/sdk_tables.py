@@ -81,7 +81,10 @@ class Message(NamedTuple):
 
 def stores_of(connection: Connection) -> list[Store]:
     """Return the pairs of tables of a database; the pair with the SDK's own names comes first."""
-    columns = {name: _columns(connection, name) for name in _names(connection)}
+    names = _texts(connection, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    columns = {
+        name: frozenset(_texts(connection, "SELECT lower(name) FROM pragma_table_info(?)", name)) for name in names
+    }
     found = [name for name, has in columns.items() if has >= _MESSAGES and _is_numbered(connection, name)]
     found.sort(key=lambda name: (name != _FIRST, name))
     return [_store(connection, name, columns, is_only=len(found) == 1) for name in found]
@@ -106,14 +109,6 @@ def _store(connection: Connection, name: str, columns: dict[str, frozenset[str]]
 def _columns_of(columns: dict[str, frozenset[str]], table: str | None) -> frozenset[str]:
     """Return the columns of a table, ignoring the case of its name, as SQLite does."""
     return next((has for name, has in columns.items() if name.lower() == (table or "").lower()), frozenset())
-
-
-def _names(connection: Connection) -> list[str]:
-    return _texts(connection, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
-
-
-def _columns(connection: Connection, table: str) -> frozenset[str]:
-    return frozenset(name.lower() for name in _texts(connection, "SELECT name FROM pragma_table_info(?)", table))
 
 
 def _is_numbered(connection: Connection, table: str) -> bool:
@@ -221,16 +216,6 @@ def message_of(connection: Connection, store: Store, row: int) -> Message:
     if found is None:
         raise sqlite3.DatabaseError(f"row {row} of {store.messages} is not in its place")
     return _message(*found)
-
-
-def is_stored(connection: Connection, store: Store, row: Row) -> bool:
-    """Return whether a table has a row, in any session."""
-    import sqlite3
-
-    try:
-        return message_of(connection, store, row.id).row == row
-    except sqlite3.DatabaseError:
-        return False
 
 
 def unbranched_of(connection: Connection, store: Store, session_id: str) -> list[int]:

@@ -29,14 +29,9 @@ _POP_COUNT = 10_000  # items per pop event; about a megabyte
 
 
 class EventWriter(Reader):
-    """Creates and appends the events of one session.
+    """Creates and appends the events of one session, computed from its history through the position `head`.
 
-    Args:
-        run: Receives them.
-        session: Their session.
-        head: The position of the history from which they were computed.
-        table: The table of the messages.
-        file_at: The time of the database, an upper bound of all times in it.
+    An event without a valid time gets `file_at`, an upper bound of all times in the database.
     """
 
     def __init__(self, run: FileImport, session: str, head: int, table: str, file_at: Wire) -> None:
@@ -73,13 +68,7 @@ class EventWriter(Reader):
         return []
 
     def put(self, row: int, event: Wire, size: int = 0) -> None:
-        """Add an event, and append the pending events if there are many.
-
-        Args:
-            row: Its row; 0 for none.
-            event: The event.
-            size: Its approximate size; bytes.
-        """
+        """Add an event of a row (0 for none) and of about this size in bytes. Append the pending ones if many."""
         self._run.waiting.append((row, event))
         self._bytes += size
         if len(self._run.waiting) >= limits.IMPORT_EVENTS or self._bytes >= limits.IMPORT_BYTES:
@@ -91,14 +80,7 @@ class EventWriter(Reader):
         self._bytes = 0
 
     def started(self, created: object, source: str, facts: dict[str, Any], times_before: int) -> None:
-        """Record that the view of the session follows this database from now on.
-
-        Args:
-            created: When the session was created, as stored.
-            source: The database's path.
-            facts: Further fields of `extra`.
-            times_before: How often the view followed this database before and then switched to another one.
-        """
+        """Record that the session's view follows this database from now on, after having left it `times_before`."""
         extra = {"source": source, "table": self._table} | facts
         key = key_of(self._session, "started", source, self._table, *([times_before] if times_before else ()))
         self.put(0, self._wire("session.started", key, created) | {"harness": NAMESPACE, "extra": extra})
@@ -115,16 +97,8 @@ class EventWriter(Reader):
             key = key_of(self._session, "popped", hashlib.sha256(msgspec.json.encode(part)).hexdigest())
             self.put(0, self._wire("history.popped", key, None) | {"items": part})
 
-    def appended(self, message: Message, times_before: int) -> None:
-        """Add one message."""
-        self.put(message.row.id, self.event(message, times_before), len(message.data or b""))
-
     def event(self, message: Message, times_before: int = 0) -> Wire:
-        """Return the event of one message.
-
-        Args:
-            message: The message.
-            times_before: How often it was imported and deleted before.
+        """Return the event of one message, which was imported and deleted `times_before`.
 
         Raises:
             InvalidEventError: The message is not valid as an event.
@@ -153,10 +127,10 @@ class EventWriter(Reader):
 
     def used(self, turn: object, counts: dict[str, Any]) -> None:
         """Record the usage of a turn."""
-        said = {name: _count(count) for name, count in counts.items()}
-        digest = hashlib.sha256(msgspec.json.encode(said, order="deterministic")).hexdigest()
+        parsed = {name: _count(count) for name, count in counts.items()}
+        digest = hashlib.sha256(msgspec.json.encode(parsed, order="deterministic")).hexdigest()
         event = self._wire("usage.recorded", key_of(self._session, "usage", str(turn), digest), None)
-        self.put(0, event | {"turn": str(turn), "counts": said})
+        self.put(0, event | {"turn": str(turn), "counts": parsed})
 
     def _wire(self, kind: str, key: str, created: object) -> Wire:
         at = self._file_at
