@@ -9,7 +9,7 @@ from unittest import mock
 
 from tests.cli.conftest import Run
 from tests.cli.test_explain import newer
-from tests.log.facts import exposure, grade
+from tests.log.facts import exposure, grade, message
 from tests.projections.telling import exposed, graded, opened
 from tests.strategies import Wire
 
@@ -287,6 +287,19 @@ def test_grades_that_nobody_can_settle_are_a_warning(run: Run, ledger: Path) -> 
         "warning: 1 of 1 grade (100%) ends in conflicting (1) and pays no arm; for example that of t:a."
     )
     assert run("status", "--check").code == 1
+
+
+def test_check_says_where_a_conflict_can_be_seen_and_is_still_yes(run: Run, ledger: Path) -> None:
+    with rightful.open(ledger) as held:
+        held.append([message("a", key="k"), message("b", key="k")])
+
+    done = run("status", "--check")
+
+    assert (done.code, done.out.splitlines()[-1]) == (0, "No warnings.")
+    assert (
+        "2 rows are in conflict: they have the id of another row and other content. `rightful explain '#2'` shows the "
+        "last of them." in " ".join(done.out.split())
+    )
 
 
 def test_alarms_of_arms_are_warnings_too(run: Run, ledger: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_row_in_quarantine_is_marked_in_words_and_shown_on_demand(run: Run, le
     fill(ledger, said("1", "yes"), said("1", "no at all"))
 
     plain, everything = run("transcript", "t:a").out, run("transcript", "t:a", "--all").out
-    assert "  in quarantine: 1 row contradicts this (#2); --all shows what it says" in plain
+    assert "  in quarantine: 1 row is in conflict with this (#2); --all shows what it says" in plain
     assert "no at all" not in plain
     assert "    content: no at all" in everything
 

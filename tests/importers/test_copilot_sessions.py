@@ -14,6 +14,7 @@ from rightful.errors import InvalidEventError
 from rightful.ledger import Ledger
 
 MESSAGE = "message.recorded"
+AT_US = 1_785_579_300_000_000  # 2026-08-01T10:15:00Z
 
 
 def test_a_file_that_does_not_begin_whole_is_its_folders() -> None:
@@ -94,3 +95,23 @@ def test_the_sample_tells_its_conversation(imported: Importer, ledger: Ledger) -
     assert [(one.call, one.output) for one in events if hasattr(one, "output")] == [("call_C1", "1 passed")]
     [compacted] = [one for one in events if hasattr(one, "covers")]
     assert compacted.items == [{"role": "user", "content": "invented"}]
+
+
+@pytest.mark.parametrize(("rest", "end"), [
+    ([], 3), ([record("session.resume", "e4"), asked("u5", "again")], None),
+    ([record("session.resume", "e4"), asked("u5", "again"), record("session.shutdown", "e6")], 6),
+])  # fmt: skip
+def test_resumed_session_has_the_end_of_its_last_run(
+    ledger: Ledger, imported: Importer, tmp_path: Path, rest: list[Any], end: int | None
+) -> None:
+    path = tmp_path / SID / "events.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(written([start(), asked("u1", "hi"), answer("a2", "Hello"), record("session.shutdown", "e3")]))
+    imported("copilot", path)
+    with path.open("ab") as file:
+        file.write(written(rest))
+    imported("copilot", path)
+
+    ended = ledger.transcript(SESSION).ended
+
+    assert (None if ended is None else ended.at_us) == (None if end is None else AT_US + end * 1_000_000)

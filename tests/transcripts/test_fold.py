@@ -27,6 +27,16 @@ def said(key: str, content: Any, **fields: Any) -> dict[str, Any]:
     return message(content, key=key) | {"turn": None} | fields
 
 
+def test_start_after_the_end_of_the_same_producer_opens_the_session_again() -> None:
+    """A hook reports a resumed session with another start; a start of another producer proves nothing."""
+    ended, start = fact("session.ended", "1", at="2026-08-01T10:00:00Z"), fact("session.started", "2", at=AT)
+    ended_again = fact("session.ended", "3", at=AT)
+    other = start | {"producer": "other"}
+
+    assert folded([ended, start]).ended is None
+    assert [folded(events).ended is None for events in ([ended, other], [ended, start, ended_again])] == [False, False]
+
+
 def test_turns_stand_by_their_first_row_whatever_stands_between() -> None:
     events = [said("1", "a", turn="1"), said("2", "b", turn="2"), said("3", "c", turn="1"), said("4", "d", turn="2")]
 

@@ -61,9 +61,10 @@ def run(args: argparse.Namespace) -> int:
     policy = options.policy_named(args.policy or "bound")
     with terminal.open_ledger(args, readonly=True) as ledger:
         facts, unended = _facts(ledger)
-        code = terminal.DONE
+        code, conflict = terminal.DONE, None
         try:
             rows, warnings, why = _coverage(args, ledger, policy)
+            conflict = None if rows is None else _conflict(ledger)
             warnings = [*warnings, *contradictions(ledger.log, everything=args.check)]
         except RightfulError as error:
             rows, warnings, why = None, [], str(error)
@@ -79,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         _show(facts)
         _show_coverage(args, policy, rows, warnings, why)
+        if conflict is not None:
+            terminal.wrap_stdout(conflict)
         if rows and not warnings and not facts["spool"]["aside"]:
             terminal.wrap_stdout("No warnings.")
     return code
@@ -141,6 +144,20 @@ def _coverage(
     ground = session_coverage.ground_of(ledger.projected(), policy.policy)
     rows = session_coverage.days_of(ground)
     return rows, [*session_coverage.drops(rows, _days(args)), *alarms.alarms(ground, ledger.log)], None
+
+
+def _conflict(ledger: Ledger) -> str | None:
+    """Return how many rows are in conflict, and where they can be seen; None if there are none."""
+    from rightful.projections.credit.runs import quarantined
+
+    facts = ledger.projected().catch_up()
+    rows = quarantined(facts, facts.watermark).unusable
+    if not len(rows):
+        return None
+    return (
+        f"{len(rows):,} rows are in conflict: they have the id of another row and other content. "
+        f"`rightful explain '#{rows[-1]}'` shows the last of them."
+    )
 
 
 def _days(args: argparse.Namespace) -> int:

@@ -178,9 +178,9 @@ def _lines(entry: Entry, view: View) -> Iterator[str]:
         yield from _result(entry, view)
     if entry.conflicts is not UNSET:
         places = ", ".join(f"#{row.position}" for row in entry.conflicts)
-        is_are = "row contradicts" if len(entry.conflicts) == 1 else "rows contradict"
+        is_are = "row is" if len(entry.conflicts) == 1 else "rows are"
         hint = "" if view.all else "; --all shows what it says" if len(entry.conflicts) == 1 else "; --all shows them"
-        yield f"  in quarantine: {len(entry.conflicts)} {is_are} this ({places}){hint}"
+        yield f"  in quarantine: {len(entry.conflicts)} {is_are} in conflict with this ({places}){hint}"
         if view.all:
             yield from _rows(entry.conflicts, view)
     if entry.rows is not UNSET and (entry.revisions > 1 or (entry.result_revisions or 1) > 1):

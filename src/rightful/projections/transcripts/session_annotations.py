@@ -2,7 +2,8 @@
 
 Of several starts the earliest counts and of several ends the latest, but a time that is exact before a file's
 time, which is only an upper bound: in which order they were imported decides nothing. Where a producer counts each
-stretch of a session for itself, as its usage says, the turns of its ends are added up.
+stretch of a session for itself, as its usage says, the turns of its ends are added up. A session that was resumed
+after its latest end, and has not ended again, has no end.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ def add_annotations(transcript: Transcript, rows: Iterable[Stored], stretched: C
     """
     subagents: dict[str, None] = {}
     turns: Counter[str] = Counter()
+    ender, started_us = "", Counter[str]()
     for row in rows:
         body = said(row)
         match row.envelope.type:
             case "session.started":
                 transcript.started = _started(transcript.started, row, body)
+                if row.envelope.at_basis is None:
+                    started_us[row.envelope.producer] = max(started_us[row.envelope.producer], row.envelope.at_us)
             case "session.ended":
                 ended = _put(_dated(Ended, row), body, ("turns", "exit_code"))
                 if row.envelope.producer in stretched and ended.turns is not UNSET:
@@ -40,7 +44,7 @@ def add_annotations(transcript: Transcript, rows: Iterable[Stored], stretched: C
                     ended.turns = turns[row.envelope.producer]
                 before = transcript.ended
                 if before is None or (_is_exact(ended), ended.at_us) >= (_is_exact(before), before.at_us):
-                    transcript.ended = ended
+                    transcript.ended, ender = ended, row.envelope.producer
             case "session.linked" if body is not None and body.as_ == "subagent" and not body.alias:
                 subagents[body.other] = None
             case "session.unlinked" if body is not None:
@@ -48,6 +52,18 @@ def add_annotations(transcript: Transcript, rows: Iterable[Stored], stretched: C
             case _:
                 pass
     transcript.subagents = sorted(subagents)
+    if transcript.ended is not None and max(started_us[ender], _asked_us(transcript, ender)) > transcript.ended.at_us:
+        transcript.ended = None
+
+
+def _asked_us(transcript: Transcript, producer: str) -> int:
+    """Return when the user last asked something, by the messages of one producer; 0 if that is not known.
+
+    Other entries prove nothing: a tool may write some of them just after the end.
+    """
+    asked = (entry for entry in transcript.entries if entry.kind == "message" and entry.role == "user")
+    own = (entry for entry in asked if entry.producer == producer and entry.meta is UNSET)
+    return max((entry.at_us for entry in own if entry.at_basis is UNSET), default=0)
 
 
 def _started(before: Started | None, row: Stored, body: Any) -> Started:  # noqa: ANN401 - the body's struct
