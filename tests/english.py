@@ -36,6 +36,7 @@ PATTERNS = {
     "he": r"\b(himself|his)\b",
 }
 _COMPILED = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in PATTERNS.items()}
+_ANY = re.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS.values()), re.IGNORECASE)
 
 
 def matches(name: str, text: str) -> bool:
@@ -53,6 +54,8 @@ class Found(NamedTuple):
 
 
 def _phrases(room: str, kind: str, path: Path, line: int, text: str) -> Iterator[Found]:
+    if not _ANY.search(text):
+        return
     for name, pattern in _COMPILED.items():
         for match in pattern.finditer(text):
             at = line + text.count("\n", 0, match.start())
@@ -64,15 +67,17 @@ def _of_module(path: Path) -> Iterator[Found]:
     tree = ast.parse(text)
     inside = path.relative_to(PACKAGE)
     room = inside.parts[0] if len(inside.parts) > 1 else "top"
-    bare = {
-        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+    bare: set[int] = set()
+    for node in ast.walk(tree):  # a statement before what is in it
+        if isinstance(node, ast.Expr):
+            bare.add(id(node.value))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             kind = "comment" if id(node) in bare else "message"
             yield from _phrases(room, kind, path, node.lineno, node.value)
         elif isinstance(node, ast.comprehension | ast.For) and ast.unparse(node.target) == "one":
             yield Found(room, "name", f"{path.relative_to(ROOT)}:{node.target.lineno}", "loop variable one")
+    if not any("#" in line and _ANY.search(line) for line in text.splitlines()):
+        return
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield from _phrases(room, "comment", path, token.start[0], token.string)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from tests import english
 
 MOST: dict[str, int] = {
@@ -10,12 +9,13 @@ MOST: dict[str, int] = {
     "projections comment": 1,
     "reports comment": 2,
 }
-COUNTS = english.counts()
 
 
-@pytest.mark.parametrize("what", sorted({*MOST, *COUNTS}))
-def test_phrases_that_are_not_plain_english_only_get_fewer(what: str) -> None:
-    assert COUNTS.get(what, 0) <= MOST.get(what, 0), f"python -m tests.english {what.split(maxsplit=1)[0]} lists them"
+def test_phrases_that_are_not_plain_english_only_get_fewer() -> None:
+    """`python -m tests.english ROOM` lists them."""
+    counts = english.counts()
+
+    assert {what: count for what, count in counts.items() if count > MOST.get(what, 0)} == {}
 
 
 def test_every_pattern_finds_its_phrase() -> None:

@@ -11,6 +11,7 @@ from tests.cli.conftest import Run
 
 from rightful import cli
 from rightful.cli.output import terminal
+from rightful.cli.support import ledger_choice
 from rightful.errors import LedgerNotFoundError
 
 # -- which ledger ------------------------------------------------------------------------------
@@ -33,11 +34,11 @@ def test_the_option_wins_over_the_environment_and_the_environment_over_the_folde
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = folder(".rightful")
-    assert terminal.ledger_path(None) == str(found)
+    assert ledger_choice.ledger_path(None) == str(found)
 
     monkeypatch.setenv("RIGHTFUL_LEDGER", "/from/env")
-    assert terminal.ledger_path(None) == "/from/env"
-    assert terminal.ledger_path("/asked") == "/asked"
+    assert ledger_choice.ledger_path(None) == "/from/env"
+    assert ledger_choice.ledger_path("/asked") == "/asked"
 
 
 @pytest.mark.parametrize("words", [["status"], ["init"], ["ingest"], ["credit", "--exposure-session-id", "a"]])
@@ -72,16 +73,16 @@ def test_the_nearest_one_upwards_is_found(folder: Folder) -> None:
     folder(".rightful")
     near = folder("a", "b", ".rightful")
 
-    assert terminal.ledger_path(None, start=folder("a", "b", "c", "d")) == str(near)
-    assert terminal.ledger_path(None, start=folder("a", "b")) == str(near)
-    assert terminal.ledger_path(None, start=folder("a")) == str(folder(".rightful"))
+    assert ledger_choice.ledger_path(None, start=folder("a", "b", "c", "d")) == str(near)
+    assert ledger_choice.ledger_path(None, start=folder("a", "b")) == str(near)
+    assert ledger_choice.ledger_path(None, start=folder("a")) == str(folder(".rightful"))
 
 
 def test_a_file_of_that_name_is_no_ledger(folder: Folder) -> None:
     upper = folder(".rightful")
     (folder("a") / ".rightful").write_text("not a folder")
 
-    assert terminal.ledger_path(None, start=folder("a")) == str(upper)
+    assert ledger_choice.ledger_path(None, start=folder("a")) == str(upper)
 
 
 def test_a_strangers_folder_in_a_shared_parent_is_passed_over(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,12 +90,12 @@ def test_a_strangers_folder_in_a_shared_parent_is_passed_over(folder: Folder, mo
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
 
     with pytest.raises(LedgerNotFoundError):
-        terminal.ledger_path(None)
+        ledger_choice.ledger_path(None)
 
 
 def test_where_there_is_none_the_error_says_where_init_would_make_it(here: Path) -> None:
     with pytest.raises(LedgerNotFoundError) as caught:
-        terminal.ledger_path(None)
+        ledger_choice.ledger_path(None)
     assert caught.value.path == str(here / ".rightful")
 
 
@@ -115,20 +116,20 @@ def test_linked_work_trees_share_the_ledger_of_the_main_one(folder: Folder, link
     folder("elsewhere", ".rightful")  # nearer by the path, but not the repository's
     main = folder("main", ".rightful")
 
-    assert terminal.ledger_path(None, start=linked) == str(main)
-    assert terminal.ledger_path(None, start=folder("elsewhere", "topic", "src")) == str(main)
+    assert ledger_choice.ledger_path(None, start=linked) == str(main)
+    assert ledger_choice.ledger_path(None, start=folder("elsewhere", "topic", "src")) == str(main)
 
 
 def test_the_search_goes_on_above_the_main_work_tree(folder: Folder, linked: Path) -> None:
     above = folder(".rightful")
 
-    assert terminal.ledger_path(None, start=linked) == str(above)
+    assert ledger_choice.ledger_path(None, start=linked) == str(above)
 
 
 def test_a_linked_work_tree_may_have_its_own_where_the_main_one_has_none(folder: Folder, linked: Path) -> None:
     own = folder("elsewhere", "topic", ".rightful")
 
-    assert terminal.ledger_path(None, start=linked) == str(own)
+    assert ledger_choice.ledger_path(None, start=linked) == str(own)
 
 
 def test_git_itself_lays_it_out_like_that(here: Path, folder: Folder) -> None:
@@ -144,9 +145,9 @@ def test_git_itself_lays_it_out_like_that(here: Path, folder: Folder) -> None:
     run("commit", "--allow-empty", "-m", "x", at=here / "repo")
     run("worktree", "add", "../linked", at=here / "repo")
 
-    assert terminal.main_work_tree(here / "linked") == here / "repo"
-    assert terminal.main_work_tree(folder("linked", "deep", "er")) == here / "repo"
-    assert terminal.main_work_tree(here / "repo") is None
+    assert ledger_choice.main_work_tree(here / "linked") == here / "repo"
+    assert ledger_choice.main_work_tree(folder("linked", "deep", "er")) == here / "repo"
+    assert ledger_choice.main_work_tree(here / "repo") is None
 
 
 def test_a_submodule_is_no_linked_work_tree(folder: Folder) -> None:
@@ -155,8 +156,8 @@ def test_a_submodule_is_no_linked_work_tree(folder: Folder) -> None:
     (part / ".git").write_text(f"gitdir: {module}\n")
     found = folder("main", ".rightful")
 
-    assert terminal.main_work_tree(part) is None
-    assert terminal.ledger_path(None, start=part) == str(found)
+    assert ledger_choice.main_work_tree(part) is None
+    assert ledger_choice.ledger_path(None, start=part) == str(found)
 
 
 def test_a_work_tree_of_a_bare_repository_has_no_main_one(folder: Folder) -> None:
@@ -165,7 +166,7 @@ def test_a_work_tree_of_a_bare_repository_has_no_main_one(folder: Folder) -> Non
     tree = folder("topic")
     (tree / ".git").write_text(f"gitdir: {own}\n")
 
-    assert terminal.main_work_tree(tree) is None
+    assert ledger_choice.main_work_tree(tree) is None
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "gitdir:", "gitdir: /nowhere/at/all", "gitdir: \0"])
@@ -174,7 +175,7 @@ def test_a_git_file_that_leads_nowhere_is_passed_over(folder: Folder, text: str)
     (tree / ".git").write_text(text)
     found = folder(".rightful")
 
-    assert terminal.ledger_path(None, start=tree) == str(found)
+    assert ledger_choice.ledger_path(None, start=tree) == str(found)
 
 
 # -- what is printed ---------------------------------------------------------------------------

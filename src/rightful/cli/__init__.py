@@ -60,7 +60,7 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     """
     from rightful.cli.support import parsing
 
-    return parsing.parser(command)
+    return parsing.parser({command: COMMANDS[command]} if command else COMMANDS)
 
 
 def _named(words: Sequence[str]) -> str | None:

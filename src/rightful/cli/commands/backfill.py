@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rightful.cli.output import terminal
-from rightful.cli.support import logs, options
+from rightful.cli.output import logs, terminal
+from rightful.cli.support import options
 from rightful.errors import UsageError
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rightful.cli.output import terminal
+from rightful.cli.support import ledger_choice
 from rightful.errors import LedgerNotFoundError, RightfulError, UsageError
 
 if TYPE_CHECKING:
@@ -318,12 +319,12 @@ def _opened(args: argparse.Namespace) -> Ledger:
     from rightful import ledger as app
 
     if args.ledger is None or args.dry_run:
-        return terminal.open_ledger(args, readonly=args.dry_run)
-    path = terminal.ledger_path(args.ledger)
+        return ledger_choice.open_ledger(args, readonly=args.dry_run)
+    path = ledger_choice.ledger_path(args.ledger)
     try:
         return app.open(path)
     except LedgerNotFoundError:
-        terminal.refuse_parent(path)
+        ledger_choice.refuse_parent(path)
         return app.open(path, create=True)
 
 

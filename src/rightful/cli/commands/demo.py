@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rightful.cli.output import terminal
+from rightful.cli.support import ledger_choice
 from rightful.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("the demo creates its own ledger in its folder; nothing was done. Omit --ledger.")
     folder = _fresh(args.folder)
     workspace = demo_workspace.write(folder)
-    ledger = folder / terminal.FOLDER
+    ledger = folder / ledger_choice.FOLDER
     app.open(ledger, create=True).close()
     if args.json:
         return _as_json(folder, ledger, _steps(workspace))

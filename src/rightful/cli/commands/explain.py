@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from rightful.cli.output import decay_notice, terminal
-from rightful.cli.support import explain_target, options, what_if
+from rightful.cli.support import explain_target, ledger_choice, options, what_if
 from rightful.cli.support.options import Named
 from rightful.errors import UpgradeError, UsageError
 
@@ -85,7 +85,7 @@ def _without_projection(args: argparse.Namespace, policy: Named) -> None:
     """Explain an event of a ledger that holds rows of a newer program: the row, not its use."""
     from rightful.reports.explain import explain_event
 
-    with terminal.open_ledger(args, readonly=True) as ledger:
+    with ledger_choice.open_ledger(args, readonly=True) as ledger:
         found = explain_target.events(ledger.log, args.what)
         if len(found) != 1:
             raise UsageError(f"no single event {args.what!r} is in this ledger; nothing was explained.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rightful import limits, times
 from rightful.cli.output import terminal
-from rightful.cli.support import options
+from rightful.cli.support import ledger_choice, options
 from rightful.cli.support.parsing import add_subcommands
 from rightful.errors import StorageError, UsageError
 
@@ -64,7 +64,7 @@ def _put(args: argparse.Namespace) -> int:
             f"{where} is empty; nothing was put or replaced under {args.name}. Check the step that should have "
             f"filled it, or use --allow-empty."
         )
-    with terminal.open_ledger(args) as ledger:
+    with ledger_choice.open_ledger(args) as ledger:
         session = options.session_or_new(ledger, args.session)
         receipt = ledger.put_handoff(args.name, payload, session=session, key=args.key)
     if args.json:
@@ -101,7 +101,7 @@ def _read(file: BinaryIO) -> bytes:
 
 
 def _take(args: argparse.Namespace) -> int:
-    with terminal.open_ledger(args) as ledger:
+    with ledger_choice.open_ledger(args) as ledger:
         session = options.session_or_new(ledger, args.session)
         put_by = None if args.put_by is None else options.session_or_new(ledger, args.put_by)
         handoff = ledger.take_handoff(args.name, session=session, put_by=put_by, key=args.key)
@@ -158,7 +158,7 @@ def _print(payload: object) -> None:
 def _list(args: argparse.Namespace) -> int:
     from rightful.cli.output import tables
 
-    with terminal.open_ledger(args) as ledger:
+    with ledger_choice.open_ledger(args) as ledger:
         session = options.session_or_new(ledger, args.session)
         found = ledger.handoffs().listed(session)
     if args.json:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rightful import limits, times
 from rightful.cli.commands import hook_call
 from rightful.cli.output import terminal
+from rightful.cli.support import ledger_choice
 from rightful.errors import LedgerNotFoundError, StorageError, UsageError
 from rightful.integrations.claude_code import settings_scopes
 from rightful.integrations.claude_code.hook_entry import command_of, ledger_of, program, programs_of
@@ -222,11 +223,11 @@ def _ledger(args: argparse.Namespace) -> str:
     """Return the ledger that the hooks shall write to, absolute, having seen that it is one."""
     from rightful import ledger as app
 
-    path = os.path.abspath(app.folder_of(terminal.ledger_path(args.ledger)))
+    path = os.path.abspath(app.folder_of(ledger_choice.ledger_path(args.ledger)))
     try:
         app.open(path, readonly=True).close()
     except LedgerNotFoundError:
-        terminal.refuse_parent(path)
+        ledger_choice.refuse_parent(path)
         raise
     return path
 
@@ -259,7 +260,7 @@ def _ledger_if_any(args: argparse.Namespace) -> str | None:
     from rightful import ledger as app
 
     try:
-        return os.path.abspath(app.folder_of(terminal.ledger_path(args.ledger)))
+        return os.path.abspath(app.folder_of(ledger_choice.ledger_path(args.ledger)))
     except LedgerNotFoundError:
         return None
 

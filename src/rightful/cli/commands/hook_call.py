@@ -339,11 +339,11 @@ class _Recording:
 def _ledger_found(option: str | None) -> str:
     """Return the ledger's folder, found as every command finds it, or where it should be."""
     from rightful import ledger as app
-    from rightful.cli.output import terminal
+    from rightful.cli.support import ledger_choice
     from rightful.errors import LedgerNotFoundError
 
     try:
-        return str(app.folder_of(terminal.ledger_path(option)))
+        return str(app.folder_of(ledger_choice.ledger_path(option)))
     except LedgerNotFoundError as error:
         return error.path
 

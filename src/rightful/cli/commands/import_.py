@@ -22,8 +22,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from rightful.cli.output import terminal
-from rightful.cli.support import import_workspace, logs
+from rightful.cli.output import logs, terminal
+from rightful.cli.support import import_workspace, ledger_choice
 from rightful.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     if args.watch and STDIN in args.paths:
         raise UsageError("stdin cannot be watched; nothing was imported. Name files and folders.")
     wanted = kinds(args.kind if folder is None else AUTO) if args.session_prefix is None else [_prefixed(args)]
-    with terminal.open_ledger(args) as ledger:
+    with ledger_choice.open_ledger(args) as ledger:
         checkpoints = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log, again=args.again)
         importing = Import(
             ledger.log, wanted, ledger.log.head(), None, checkpoints, args.json, cache(lambda: kinds(AUTO))

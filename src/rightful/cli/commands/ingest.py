@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rightful import content, limits
-from rightful.cli.output import terminal
-from rightful.cli.support import logs
+from rightful.cli.output import logs, terminal
+from rightful.cli.support import ledger_choice
 from rightful.cli.support.input_lines import Line, batches
 from rightful.errors import InvalidEventError, StorageError, UsageError
 from rightful.log.rows import Receipt
@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Append all lines, up to a thousand per transaction, and print the receipts."""
-    with terminal.open_ledger(args) as ledger, _file(args.file) as file:
+    with ledger_choice.open_ledger(args) as ledger, _file(args.file) as file:
         answer, log = _Answer(whole=args.json), logs.of(args)
         try:
             for batch in batches(file):

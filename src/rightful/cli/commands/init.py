@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rightful import ledger as app
 from rightful.cli.output import terminal
+from rightful.cli.support import ledger_choice
 from rightful.errors import LedgerNotFoundError, UsageError
 from rightful.storage.environment import store_files
 
@@ -34,7 +35,11 @@ def run(args: argparse.Namespace) -> int:
     """Make the ledger, unless it is there."""
     if args.path is not None and not args.path.strip():
         raise UsageError("PATH is empty; nothing was created. Pass the path of a folder, or omit it.")
-    path = args.path or terminal.named_ledger(args.ledger) or str(terminal.default_parent(Path.cwd()) / terminal.FOLDER)
+    path = (
+        args.path
+        or ledger_choice.named_ledger(args.ledger)
+        or str(ledger_choice.default_parent(Path.cwd()) / ledger_choice.FOLDER)
+    )
     created = _create(path)
     with app.open(path, readonly=True) as ledger:
         folder, own_id, events = str(ledger.path), ledger.id, ledger.log.head()
@@ -58,7 +63,7 @@ def _create(path: str) -> bool:
     except LedgerNotFoundError:
         folder = app.folder_of(path)
         if folder.is_dir() and any(entry.name not in _BEGUN for entry in folder.iterdir()):
-            own = folder / terminal.FOLDER
+            own = folder / ledger_choice.FOLDER
             raise UsageError(f"{folder} is not empty; nothing was created. Name an own folder, such as {own}") from None
         app.open(path, create=True).close()
         _ignore(folder)

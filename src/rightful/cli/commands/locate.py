@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rightful.cli.output import terminal
+from rightful.cli.support import ledger_choice
 from rightful.errors import LedgerNotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 def _ledger(args: argparse.Namespace) -> Iterator[Ledger | None]:
     """Open the ledger; None where there is none and nothing has to be written to it."""
     try:
-        opened = terminal.open_ledger(args, readonly=not args.bind)
+        opened = ledger_choice.open_ledger(args, readonly=not args.bind)
     except LedgerNotFoundError:
         if args.bind or args.check or args.ledger is not None:
             raise
@@ -92,7 +93,7 @@ def _places(args: argparse.Namespace, ledger: Ledger | None, *more: str | None) 
     from rightful.locate import find_transcripts
 
     here = Path.cwd()
-    workspaces = [here, terminal.default_parent(here), *(Path(folder) for folder in more if folder is not None)]
+    workspaces = [here, ledger_choice.default_parent(here), *(Path(folder) for folder in more if folder is not None)]
     return find_transcripts.places(
         args.root, os.environ, Path.home(), workspaces, None if ledger is None else ledger.path
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rightful.cli.output import terminal
+from rightful.cli.support import ledger_choice
 from rightful.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     with process.blocked_signals() as mask:
         from rightful.cli.support import run_end, run_start
 
-        with terminal.open_ledger(args) as ledger:
+        with ledger_choice.open_ledger(args) as ledger:
             place = run_start.begin(args, ledger, command, cwd, session)
         if place is None:
             return terminal.CONFLICT

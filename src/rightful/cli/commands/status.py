@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rightful import limits
 from rightful.cli.output import terminal
-from rightful.cli.support import options
+from rightful.cli.support import ledger_choice, options
 from rightful.errors import RightfulError, UsageError
 from rightful.integrations.spool.spool_files import Spool
 from rightful.storage import locks
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from rightful.reports.contradictions import contradictions
 
     policy = options.policy_named(args.policy or "bound")
-    with terminal.open_ledger(args, readonly=True) as ledger:
+    with ledger_choice.open_ledger(args, readonly=True) as ledger:
         facts, unended = _facts(ledger)
         code, conflict = terminal.DONE, None
         try:

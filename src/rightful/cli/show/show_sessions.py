@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rightful.cli.output import terminal
-from rightful.cli.support import options
+from rightful.cli.support import ledger_choice, options
 
 if TYPE_CHECKING:
     import argparse
@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> int:
     from rightful.reports.session_list import sessions
 
     limit = LIMIT if args.limit is None else args.limit
-    with terminal.open_ledger(args, readonly=True) as ledger:
+    with ledger_choice.open_ledger(args, readonly=True) as ledger:
         options.catch_up(ledger)
         found = sessions(ledger.projected(), args.sessions, limit)
     if args.json:

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rightful.cli.output import terminal
+from rightful.cli.output import logs, terminal
 from rightful.cli.show.show_import import ImportPrinter
-from rightful.cli.support import logs
 from rightful.importers.sources.file_watcher import Watcher
 from rightful.importers.sources.watch import Watch
 

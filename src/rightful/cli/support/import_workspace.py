@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rightful.cli.output import terminal
-from rightful.cli.support import logs
+from rightful.cli.output import logs, terminal
 from rightful.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rightful import content, limits, times
-from rightful.cli.output import terminal
-from rightful.cli.support import logs
+from rightful.cli.output import logs, terminal
+from rightful.cli.support import ledger_choice
 from rightful.errors import InvalidEventError, PolicyError, ReadOnlyStoreError, UsageError
 from rightful.identity import split_session
 from rightful.policies import PRESETS, Policy, TimeDecay, policy_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from rightful.cli.support.logs import Log
+    from rightful.cli.output.logs import Log
     from rightful.ledger import Ledger
     from rightful.projections.facts.facts import Facts
 
@@ -157,9 +157,9 @@ def _policy(text: bytes) -> Policy:
 def open_for_reading(args: argparse.Namespace) -> Ledger:
     """Open the ledger for reading, after draining the spool of hooks if the ledger can be written."""
     try:
-        return terminal.open_ledger(args)
+        return ledger_choice.open_ledger(args)
     except ReadOnlyStoreError:
-        return terminal.open_ledger(args, readonly=True)
+        return ledger_choice.open_ledger(args, readonly=True)
 
 
 def session_with_rows(ledger: Ledger, text: str) -> str:

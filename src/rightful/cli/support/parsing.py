@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, Protocol, cast
 
-from rightful.cli import COMMANDS
 from rightful.cli.output import terminal
 
 _UNKNOWN = re.compile(r"invalid choice: '(?P<choice>[^']+)'|unrecognized arguments: (?P<option>--?[^\s=]+)")
@@ -78,8 +77,8 @@ class Command(Protocol):
         """Do it and return the exit code."""
 
 
-def parser(command: str | None = None) -> argparse.ArgumentParser:
-    """Return the argument parser; see `cli.parser`."""
+def parser(modules: Mapping[str, str]) -> argparse.ArgumentParser:
+    """Return the parser of these commands, given the name of each one's module."""
     top = _Parser(
         prog="rightful",
         description="An append-only ledger that gives every agent session its rightful credit, transcript and history.",
@@ -90,8 +89,8 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     top.add_argument("--version", action="store_true", help="print the version and exit")
     _add_ledger(top, default=None)
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in [command] if command else COMMANDS:
-        _add_command(commands, name)
+    for name, module in modules.items():
+        _add_command(commands, name, module)
     return top
 
 
@@ -129,8 +128,8 @@ def _add_ledger(to: argparse.ArgumentParser, default: str | None) -> None:
     )
 
 
-def _add_command(commands: argparse._SubParsersAction[_Parser], name: str) -> None:
-    module = importlib.import_module(COMMANDS[name])
+def _add_command(commands: argparse._SubParsersAction[_Parser], name: str, module_name: str) -> None:
+    module = importlib.import_module(module_name)
     text = module.__doc__ or ""
     sub = commands.add_parser(
         name,
