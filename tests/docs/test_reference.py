@@ -24,7 +24,7 @@ from rightful.projections.credit.inputs import BINS
 from rightful.projections.credit.settle import counters_of, settle
 from rightful.projections.facts.facts import Facts
 from rightful.projections.store import VERSION
-from rightful.reports.audits.recorded_rule import Candidate, Lack, Verdict
+from rightful.reports.audits.recorded_rule import Candidate, Lack, RecordedRule
 from rightful.reports.audits.rule_audit import ArmShift, Audit
 from rightful.reports.audits.rule_changes import RuleChange
 from rightful.reports.explain import (
@@ -168,9 +168,9 @@ def test_every_key_of_a_recorded_file_is_explained() -> None:
     table = rows(section(page("cli.md"), "`audit`").partition("\n### A recorded state file\n")[2])
     parts = {name: re.findall(r'"(\w+)"', table[name][0]) for name in ("candidates", "changes", "lacks")}
 
-    assert set(table) == {field.name for field in msgspec.structs.fields(Verdict)} | {"file", "fits", "nearest"}
+    assert set(table) == {field.name for field in msgspec.structs.fields(RecordedRule)} | {"file"}
     assert parts == {
-        "candidates": [*(field.name for field in msgspec.structs.fields(Candidate)), "fits"],
+        "candidates": [field.name for field in msgspec.structs.fields(Candidate)],
         "changes": [field.name for field in msgspec.structs.fields(RuleChange)],
         "lacks": [field.name for field in msgspec.structs.fields(Lack)],
     }

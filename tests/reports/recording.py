@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 from tests.projections.telling import exposed, graded, log_of
 from tests.projections.telling import projected as of_log
 from tests.strategies import Wire
 
-from rightful.reports.audits.recorded_rule import Candidate, Verdict, compared
+from rightful.reports.audits.recorded_rule import Candidate, RecordedRule, compared
 from rightful.times import text_of
 
 S = 1_000_000
@@ -19,8 +20,13 @@ TWO = [
 ]  # fmt: skip
 
 
-def best(verdict: Verdict) -> Candidate:
+def best(verdict: RecordedRule) -> Candidate:
     return verdict.candidates[0]
+
+
+def document_of(found: RecordedRule) -> Any:
+    """Return what `--json` prints."""
+    return msgspec.json.decode(msgspec.json.encode(found))
 
 
 def state(arms: dict[str, tuple[float, float, int]], last: float | None = None) -> bytes:
@@ -29,5 +35,5 @@ def state(arms: dict[str, tuple[float, float, int]], last: float | None = None) 
     return json.dumps({"arms": held, **when}).encode()
 
 
-def ask(data: bytes, *events: Wire, **more: Any) -> Verdict:
+def ask(data: bytes, *events: Wire, **more: Any) -> RecordedRule:
     return compared(of_log(log_of(*events)), data, **more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from tests.strategies import Wire
 
 from rightful.policies import PRESETS, policy_of
 from rightful.projections.projected import Projected
-from rightful.reports.aliases.arm_aliases import Group, Proposals, as_dict, proposals
+from rightful.reports.aliases.arm_aliases import Group, Proposals, proposals
 
 ABS, REL, SUB, BARE = (
     "/home/dev/ws/lessons/tools/x.md",
@@ -138,7 +139,7 @@ def test_a_bare_file_name_is_only_that_of_a_file_right_below_the_folder() -> Non
     ],
 )
 def test_what_is_no_path_of_a_lesson_is_nothing_to_it(arms: tuple[str, str]) -> None:
-    assert ask(*shown(*arms)) == Proposals(groups=(), not_proposed=())
+    assert ask(*shown(*arms)) == Proposals(groups=(), not_proposed=(), arm_aliases={})
 
 
 def test_two_ways_of_writing_one_path_are_one() -> None:
@@ -175,7 +176,7 @@ def test_arms_that_only_a_grade_or_a_balance_names_are_seen() -> None:
 
 
 def test_an_empty_ledger_proposes_nothing() -> None:
-    assert as_dict(ask()) == {"groups": (), "not_proposed": (), "arm_aliases": {}}
+    assert msgspec.to_builtins(ask()) == {"groups": (), "not_proposed": (), "arm_aliases": {}}
 
 
 def test_a_lesson_and_a_skill_of_one_path_are_two() -> None:
@@ -256,7 +257,7 @@ def test_details_that_are_no_titles_of_the_arms_are_passed_over() -> None:
 
 
 def test_a_model_is_no_lesson_of_that_name() -> None:
-    assert ask(*shown("gpt-4.1", "lessons/gpt-4.1")) == Proposals(groups=(), not_proposed=())
+    assert ask(*shown("gpt-4.1", "lessons/gpt-4.1")) == Proposals(groups=(), not_proposed=(), arm_aliases={})
     assert ask(*shown("lessons/gpt-4.1", "/ws/lessons/gpt-4.1")).arm_aliases != {}
 
 

@@ -12,7 +12,7 @@ from tests.bandit import Bandit
 from tests.log.memory import MemoryRecorder
 from tests.projections.telling import exposed, graded, log_of, opened, published
 from tests.projections.telling import projected as of_log
-from tests.reports.recording import TWO, S, ask, best, state
+from tests.reports.recording import TWO, S, ask, best, document_of, state
 
 from rightful.cli.support.audit_recorded import verdict
 from rightful.errors import UsageError
@@ -20,7 +20,7 @@ from rightful.importers.bandits.updater_calls import BanditCalls
 from rightful.log.log import Log
 from rightful.policies import policy_of
 from rightful.projections.projected import Projected
-from rightful.reports.audits.recorded_rule import Verdict, as_dict, compared
+from rightful.reports.audits.recorded_rule import RecordedRule, compared
 from rightful.reports.audits.state_beliefs import state_of
 from rightful.times import text_of
 
@@ -53,7 +53,7 @@ class Runner:
     def file(self) -> bytes:
         return self.disk["file"].encode()
 
-    def compared(self, **more: Any) -> Verdict:
+    def compared(self, **more: Any) -> RecordedRule:
         return compared(Projected(self.log), self.file, **more)
 
 
@@ -261,7 +261,7 @@ def test_file_that_shares_no_arm_with_the_log_cannot_be_determined() -> None:
     """Row A9: it was told as about 2 credits of 2 arms that the file lost."""
     found = ask(state({"p": (1.75, 1.25, 1), "q": (1.25, 1.75, 1)}, last=40), *TWO)
 
-    assert (found.common, found.told, found.fitting) == (0, False, [])
+    assert (found.common, found.is_decidable, found.fitting) == (0, False, [])
     assert verdict(found).startswith("It cannot be determined which rule wrote the file: no arm in common.")
     assert ask(state({"x": (9.0, 1.0, 8), "q": (1.25, 1.75, 1)}, last=40), *TWO).common == 1
 
@@ -273,7 +273,7 @@ def test_contexts_are_compared_only_where_the_file_keeps_them() -> None:
 
 
 def test_json_has_stable_keys() -> None:
-    document = as_dict(ask(state({"x": (1.75, 1.25, 1)}, last=40), *TWO))
+    document = document_of(ask(state({"x": (1.75, 1.25, 1)}, last=40), *TWO))
 
     assert list(document) == [
         "fits", "nearest", "sha256", "arms", "contexts", "last_updated", "through", "grades", "credited", "common",

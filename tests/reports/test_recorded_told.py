@@ -8,7 +8,6 @@ from tests.projections.telling import projected as of_log
 from tests.reports.recording import TWO, S, ask, best, state
 
 from rightful.policies import policy_of
-from rightful.reports.audits.recorded_rule import as_dict
 from rightful.times import text_of
 
 MODEL = "pm-model:ci-fix:opus"
@@ -50,13 +49,13 @@ def test_without_a_grade_up_to_its_time_nothing_can_be_told() -> None:
 
     for data in (state({"x": (2.0, 1.0, 1)}, last=40), state({"x": (1.0, 1.0, 0)}, last=40)):
         found = ask(data, *shown)
-        assert (found.told, found.fitting, found.grades, found.credited) == (False, [], 0, 0)
-        assert len(found.nearest) == len(found.candidates) > 1
-        assert as_dict(found)["fits"] == []
+        assert (found.is_decidable, found.fitting, found.grades, found.credited) == (False, [], 0, 0)
+        assert len(found.nearest_rules) == len(found.candidates) > 1
+        assert found.fits == ()
     of_pm = ask(state({MODEL: (2.0, 1.0, 1)}, last=40), *TWO)
-    assert (of_pm.told, of_pm.grades, of_pm.credited) == (False, 2, 0)
+    assert (of_pm.is_decidable, of_pm.grades, of_pm.credited) == (False, 2, 0)
     later = ask(state({"x": (1.75, 1.25, 1)}, last=600), *shown)
-    assert (later.told, later.grades, later.credited) == (True, 1, 1)
+    assert (later.is_decidable, later.grades, later.credited) == (True, 1, 1)
     assert "bound" in [one.policy for one in later.fitting]
 
 
@@ -65,7 +64,7 @@ def test_an_opening_balance_alone_can_tell() -> None:
 
     found = ask(state({"x": (3.0, 1.0, 2)}, last=40), older)
 
-    assert (found.told, found.grades) == (True, 0)
+    assert (found.is_decidable, found.grades) == (True, 0)
     assert "bound" in [one.policy for one in found.fitting]
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 import pytest
 from tests.projections.telling import decayed, exposed, graded, log_of
 from tests.projections.telling import projected as of_log
-from tests.reports.recording import TWO, S, ask, state
+from tests.reports.recording import TWO, S, ask, document_of, state
 from tests.strategies import Wire
 
 from rightful import limits
 from rightful.cli.support.audit_recorded import verdict
 from rightful.policies import PRESETS
-from rightful.reports.audits.recorded_rule import Verdict, as_dict, compared
+from rightful.reports.audits.recorded_rule import RecordedRule, compared
 from rightful.times import text_of
 
 NEWEST, ADDITIVE, BOUND = ("newest", "additive"), ("bound", "additive"), ("bound", "last_wins")
@@ -106,7 +106,7 @@ def written(of: Past, *phases: tuple[Rule, int | None], replaces: bool = False) 
     return state(held, last=of.end)
 
 
-def asked(of: Past, data: bytes) -> Verdict:
+def asked(of: Past, data: bytes) -> RecordedRule:
     return compared(of_log(log_of(*of.events)), data)
 
 
@@ -193,7 +193,7 @@ def test_words_and_json_name_the_rules_and_the_time() -> None:
         "from 1970-01-01T00:00:30Z and before 1970-01-01T00:00:50Z, `bound` after it. "
         "1 more change explains the file as well: `historical-newest` then `gptme`."
     )
-    document = as_dict(found)
+    document = document_of(found)
     assert (document["fits"], len(document["changes"])) == ([], 2)
     assert document["changes"][0] == {
         "first": "historical-newest",

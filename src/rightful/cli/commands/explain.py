@@ -7,7 +7,7 @@ Only the projection is written, which can be rebuilt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from rightful.cli.support.explain_target import Target
     from rightful.ledger import Ledger
+    from rightful.reports.explain import ArmExplained, EventExplained, SessionExplained
+
+    Explained = ArmExplained | SessionExplained | EventExplained
 
 _ROWS = 20
 
@@ -59,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         with options.open_folded(args) as ledger:
             policy = _over_the_log(policy, ledger)
             what = explain_target.resolve(ledger, args.what, args.kind, policy.policy)
-            _print(args, policy, _answer(args, ledger, policy, what), what)
+            _print(args, policy, _answer(args, ledger, policy, what))
     except UpgradeError as error:
         if args.kind not in {None, explain_target.EVENT} or not explain_target.is_event(args.what):
             raise
@@ -90,10 +93,10 @@ def _without_projection(args: argparse.Namespace, policy: Named) -> None:
         if len(found) != 1:
             raise UsageError(f"no single event {args.what!r} is in this ledger; nothing was explained.")
         answer = explain_event(None, ledger.log, policy.policy, found[0].position)
-        _print(args, policy, answer, found[0])
+        _print(args, policy, answer)
 
 
-def _answer(args: argparse.Namespace, ledger: Ledger, policy: Named, what: Target) -> Any:  # noqa: ANN401 - one of three
+def _answer(args: argparse.Namespace, ledger: Ledger, policy: Named, what: Target) -> Explained:
     from rightful.reports import explain
 
     as_of, rule = options.as_of(args), policy.policy
@@ -109,29 +112,10 @@ def _answer(args: argparse.Namespace, ledger: Ledger, policy: Named, what: Targe
             return explain.explain_event(ledger.projected(), ledger.log, rule, what.position, as_of=as_of)
 
 
-def _print(args: argparse.Namespace, policy: Named, answer: Any, what: Target) -> None:  # noqa: ANN401 - one of three
+def _print(args: argparse.Namespace, policy: Named, answer: Explained) -> None:
     if args.json:
-        terminal.print_json(_document(policy, answer, what))
+        terminal.print_json(answer)
         return
     from rightful.cli.show import show_explanation
 
-    match what.kind:
-        case explain_target.ARM:
-            show_explanation.arm(answer, policy.title, args.limit)
-        case explain_target.SESSION:
-            show_explanation.session(answer, policy.title, args.limit)
-        case _:
-            show_explanation.event(answer, policy.title, args.limit)
-
-
-def _document(policy: Named, answer: Any, what: Target) -> dict[str, Any]:  # noqa: ANN401 - one of three
-    import msgspec
-
-    found: dict[str, Any] = msgspec.to_builtins(answer)
-    document = {"kind": what.kind} | found
-    document["policy"] = {**policy.policy.as_dict(), "hash": policy.policy.hash}
-    if what.kind == explain_target.ARM:
-        from rightful.reports.beta_math.beta import interval
-
-        document["ci95"] = list(interval(answer.alpha, answer.beta))
-    return document
+    show_explanation.show(answer, policy.title, args.limit)

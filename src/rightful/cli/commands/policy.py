@@ -189,6 +189,8 @@ def _meaning(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 
 def _aliases(args: argparse.Namespace) -> int:
+    import msgspec
+
     from rightful.reports.aliases import arm_aliases
 
     if args.force and args.out is None:
@@ -205,7 +207,7 @@ def _aliases(args: argparse.Namespace) -> int:
     written = args.out if pairs else None
     if args.json:
         head = {"policy": named.label, "policy_hash": named.policy.hash, "written": written}
-        terminal.print_json(head | arm_aliases.as_dict(found))
+        terminal.print_json(head | msgspec.to_builtins(found))
     else:
         _show_proposals(found, written)
     if args.out is not None and written is None:

@@ -25,11 +25,21 @@ _BODY_CHARS = 2_000
 _REMEDIES = "What would have to be recorded; each removes the given reason, and another reason may remain"
 
 
-def arm(found: ArmExplained, policy: str, limit: int) -> None:
-    """Print what the belief about an arm rests on."""
-    from rightful.reports.beta_math.beta import interval
+def show(found: ArmExplained | SessionExplained | EventExplained, policy: str, limit: int) -> None:
+    """Print an explanation."""
+    from rightful.reports import explain
 
-    low, high = interval(found.alpha, found.beta)
+    match found:
+        case explain.ArmExplained():
+            _arm(found, policy, limit)
+        case explain.SessionExplained():
+            _session(found, policy, limit)
+        case explain.EventExplained():
+            _event(found, policy, limit)
+
+
+def _arm(found: ArmExplained, policy: str, limit: int) -> None:
+    low, high = found.ci95
     credits_ = sum(step.kind == "credit" for step in found.steps)
     belief = f"Beta({options.number(found.alpha)}, {options.number(found.beta)}), 95% from {low:.3f} to {high:.3f}"
     also = f" It is also known as {', '.join(found.aliases)}." if found.aliases else ""
@@ -86,8 +96,7 @@ def _bar(mean: float) -> str:
     return "─" * at + "●" + "·" * (_BAR_CHARS - 1 - at)
 
 
-def session(found: SessionExplained, policy: str, limit: int) -> None:
-    """Print what became of a session's exposures and grades."""
+def _session(found: SessionExplained, policy: str, limit: int) -> None:
     terminal.wrap_stdout(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
     terminal.wrap_stdout(f"\nRun: {found.run_reason}")
     form = " as read from a file's name"
@@ -222,8 +231,7 @@ def _spelled(remedy: Remedy) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def event(found: EventExplained, policy: str, limit: int) -> None:
-    """Print an event, its revisions and what used it."""
+def _event(found: EventExplained, policy: str, limit: int) -> None:
     terminal.wrap_stdout(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
     facts: dict[str, Any] = {
         "id": found.id,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rightful.cli.support.options import Named
-    from rightful.reports.audits.recorded_rule import Candidate, Lack, Verdict
+    from rightful.reports.audits.recorded_rule import Candidate, Lack, RecordedRule
     from rightful.reports.audits.rule_changes import RuleChange
 
 _STDIN = "-"
@@ -26,6 +26,8 @@ _TIES_SHOWN = 3
 
 def run(args: argparse.Namespace) -> int:
     """Print which rule fits, or which change of rule; 1 when none does."""
+    import msgspec
+
     from rightful.reports.audits import recorded_rule
 
     if args.against is not None:
@@ -49,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if by_then:
         terminal.note_stderr(by_then)
     if args.json:
-        terminal.print_json({"file": args.recorded, **recorded_rule.as_dict(found)})
+        terminal.print_json({"file": args.recorded, **msgspec.to_builtins(found)})
     else:
         _show(found, args.recorded)
     explained = found.fitting or found.changes
@@ -70,7 +72,7 @@ def _read(path: str) -> bytes:
     return data
 
 
-def _show(found: Verdict, path: str) -> None:
+def _show(found: RecordedRule, path: str) -> None:
     from rightful.cli.output import tables
 
     best = found.candidates[0]
@@ -95,7 +97,7 @@ def _show(found: Verdict, path: str) -> None:
         _show_arms(found, best)
 
 
-def _show_changes(found: Verdict) -> None:
+def _show_changes(found: RecordedRule) -> None:
     from rightful.cli.output import tables
 
     if not found.changes:
@@ -114,7 +116,7 @@ def _show_changes(found: Verdict) -> None:
     tables.show_table(columns, rows, title="Changes of rule that explain the file", note=note)
 
 
-def _show_rules(found: Verdict) -> None:
+def _show_rules(found: RecordedRule) -> None:
     from rightful.cli.output import tables
 
     columns = {
@@ -136,7 +138,7 @@ def _show_rules(found: Verdict) -> None:
     )
 
 
-def _show_arms(found: Verdict, best: Candidate) -> None:
+def _show_arms(found: RecordedRule, best: Candidate) -> None:
     from rightful.cli.output import tables
 
     if not found.lacks:
@@ -172,7 +174,7 @@ def _what(lack: Lack) -> str:
             return "other rewards"
 
 
-def verdict(found: Verdict) -> str:
+def verdict(found: RecordedRule) -> str:
     """Return the first words: which rule really ran, or which is the nearest."""
     total = found.arms + found.contexts
     what = "beliefs" if found.contexts else "arms"
@@ -184,7 +186,7 @@ def verdict(found: Verdict) -> str:
             "It cannot be determined which rule wrote the file: no arm in common. The file and the log use different "
             "names for the same arms (`rightful policy aliases` proposes names), or the file belongs to another bandit."
         )
-    if not found.told:
+    if not found.is_decidable:
         by_then = "" if found.last_updated is None else f" up to its time, {times.text_of(found.last_updated)}"
         why = "credits no arm of such a file" if found.grades else "contains no grade"
         return (
@@ -222,8 +224,8 @@ def _more_changes(changes: Sequence[RuleChange]) -> str:
     return f" {len(changes):,} {explain} the file as well: {', '.join([*pairs, *more])}."
 
 
-def _nearest(found: Verdict) -> str:
-    names = [f"`{candidate.policy}`" for candidate in found.nearest]
+def _nearest(found: RecordedRule) -> str:
+    names = [f"`{candidate.policy}`" for candidate in found.nearest_rules]
     if len(names) == 1:
         return f"the nearest is {names[0]}"
     more = [f"{len(names) - _TIES_SHOWN:,} more"] if len(names) > _TIES_SHOWN else []
@@ -239,7 +241,7 @@ def _off(best: Candidate) -> str:
     return f"; the selections are off by up to {best.max_n:,}" if best.max_n else ""
 
 
-def lacking(found: Verdict) -> str:
+def lacking(found: RecordedRule) -> str:
     """Return what the log lacks, and what the file lost, in words."""
     arms = [lack for lack in found.lacks if lack.context is None]
     if not found.lacks:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain, combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -68,16 +68,12 @@ class Proposals(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         groups: Lessons with the names that would become aliases.
         not_proposed: Names that look alike and are left to a person.
+        arm_aliases: The aliases of all groups, as a policy has them.
     """
 
     groups: tuple[Group, ...]
     not_proposed: tuple[Group, ...]
-
-    @property
-    def arm_aliases(self) -> dict[str, str]:
-        """The aliases as a policy has them."""
-        pairs = ((spelling.arm, group.arm) for group in self.groups for spelling in group.spellings)
-        return {alias: arm for alias, arm in pairs if arm is not None and alias != arm}
+    arm_aliases: dict[str, str]
 
 
 class _Place(NamedTuple):
@@ -134,7 +130,9 @@ def proposals(projected: Projected, policy: Policy, *, prefer: str | None = None
         else:
             refused.append(Group(path=path, arm=None, why=why_not, spellings=spellings))
     refused += _alike(candidates, counted)
-    return Proposals(groups=tuple(groups), not_proposed=tuple(refused))
+    pairs = ((spelling.arm, group.arm) for group in groups for spelling in group.spellings)
+    aliases = {alias: arm for alias, arm in pairs if arm is not None and alias != arm}
+    return Proposals(groups=tuple(groups), not_proposed=tuple(refused), arm_aliases=aliases)
 
 
 def _candidates(facts: Facts, policy: Policy) -> _Candidates:
@@ -314,8 +312,3 @@ def _alike(candidates: _Candidates, counted: _Counts) -> Iterator[Group]:
         if len(keys) > 1 and any(candidates.places[arm].root is not None for arm in arms):
             why = "the same file name in different folders: nothing shows that they are one lesson"
             yield Group(path=file, arm=None, why=why, spellings=counted.spellings(arms))
-
-
-def as_dict(found: Proposals) -> dict[str, Any]:
-    """Return proposals as JSON values."""
-    return {**msgspec.to_builtins(found), "arm_aliases": found.arm_aliases}

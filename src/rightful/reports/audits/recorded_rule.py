@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -45,7 +45,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         max_alpha: The largest difference in alpha; what one side lacks stands at the prior.
         max_beta: The largest difference in beta.
         max_n: The largest difference in selections.
-        fits: Nothing differs and neither side has more.
+        fits: Whether this rule could have written the file: nothing differs and neither side has more.
     """
 
     policy: str
@@ -59,11 +59,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     max_alpha: float
     max_beta: float
     max_n: int
-
-    @property
-    def fits(self) -> bool:
-        """Whether this rule could have written the file."""
-        return not self.wrong
+    fits: bool
 
     @property
     def wrong(self) -> int:
@@ -109,10 +105,12 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True):
         return self.alpha / mass if mass and 0.0 <= self.alpha / mass <= 1.0 else None
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What the comparison says.
+class RecordedRule(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rule wrote a state file; also the JSON of the answer.
 
     Attributes:
+        fits: The names of the rules that fit, the best first; none where the log cannot distinguish the rules.
+        nearest: The name of the best rule.
         sha256: SHA-256 of the file.
         arms: How many arms it has.
         contexts: How many arms in a context.
@@ -127,6 +125,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         notes: What to know about the comparison; sentences.
     """
 
+    fits: tuple[str, ...]
+    nearest: str
     sha256: str
     arms: int
     contexts: int
@@ -141,21 +141,19 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
     @property
-    def nearest(self) -> list[Candidate]:
+    def nearest_rules(self) -> list[Candidate]:
         """The best rule, and all rules with the same distance."""
         return [candidate for candidate in self.candidates if _order(candidate) == _order(self.candidates[0])]
 
     @property
-    def told(self) -> bool:
-        """Return whether the log can distinguish the rules: only a prior can where it names no arm of the file."""
-        if self.credited:
-            return self.common > 0
-        return len(self.nearest) < len(self.candidates)
+    def is_decidable(self) -> bool:
+        """Whether the log can distinguish the rules: only a prior can where it names no arm of the file."""
+        return self.common > 0 if self.credited else len(self.nearest_rules) < len(self.candidates)
 
     @property
     def fitting(self) -> list[Candidate]:
-        """The rules that fit; none where the log could not tell them from any other."""
-        return [candidate for candidate in self.candidates if candidate.fits and self.told]
+        """The rules that fit; none where the log cannot distinguish them from any other."""
+        return [candidate for candidate in self.candidates if candidate.fits and self.is_decidable]
 
 
 class _Rule(NamedTuple):
@@ -179,7 +177,7 @@ def compared(
     asked: list[tuple[str, Policy]] | None = None,
     as_of: int | str | None = None,
     decay_at_us: int | None = None,
-) -> Verdict:
+) -> RecordedRule:
     """Compare every candidate with a state file.
 
     Args:
@@ -215,7 +213,9 @@ def compared(
         notes.append(cutoff)
     if question.foreign:
         notes.append(_foreign(question.foreign))
-    return Verdict(
+    found = RecordedRule(
+        fits=(),
+        nearest=best.policy,
         sha256=sha256,
         arms=sum(context is None for _, context in state.beliefs),
         contexts=sum(context is not None for _, context in state.beliefs),
@@ -229,6 +229,7 @@ def compared(
         lacks=tuple(lacks),
         notes=(*state.notes, *notes),
     )
+    return structs.replace(found, fits=tuple(candidate.policy for candidate in found.fitting))
 
 
 def _arms(state: State) -> set[str]:
@@ -343,6 +344,7 @@ def _held_against(question: _Question, rule: _Rule, cutoff: int | None) -> tuple
         max_alpha=most[0],
         max_beta=most[1],
         max_n=int(most[2]),
+        fits=not lacks,
     )
     return candidate, lacks
 
@@ -382,15 +384,3 @@ def _left_out(facts: Facts, cutoff: int | None, through: int) -> str | None:
     later = int(((facts.grades["at"] > cutoff) & (facts.grades["pos"] <= through)).sum())
     noun = "grade is" if later == 1 else "grades are"
     return f"{later:,} {noun} later than the file's last update and excluded." if later else None
-
-
-def as_dict(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as JSON values."""
-    document: dict[str, Any] = msgspec.to_builtins(verdict)
-    for told, candidate in zip(document["candidates"], verdict.candidates, strict=True):
-        told["fits"] = candidate.fits
-    return {
-        "fits": [candidate.policy for candidate in verdict.fitting],
-        "nearest": verdict.candidates[0].policy,
-        **document,
-    }

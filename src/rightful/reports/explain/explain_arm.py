@@ -26,6 +26,7 @@ from rightful.projections.facts.columns import Floats, Ints, Mask
 from rightful.projections.facts.facts import Balance, Facts, Held
 from rightful.projections.facts.log_clock import latest_at_us
 from rightful.projections.projected import Projected
+from rightful.reports.beta_math.beta import interval
 from rightful.reports.explain.case import Case, envelopes_at
 from rightful.reports.explain.explained_rows import ExposureRow, exposure_row, in_words
 
@@ -72,13 +73,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     mass: float
 
 
-class ArmExplained(msgspec.Struct, frozen=True, kw_only=True):
+class ArmExplained(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="arm"):
     """Everything that moved the belief about an arm, and what did not.
 
     Attributes:
         arm: The arm.
         aliases: Other names that the policy counts as this arm and that the ledger knows.
-        policy: The policy's hash.
+        policy: The policy and its hash.
         through: The position it holds for.
         decay_at: The time of a decay by time; None where there is none.
         prior: (alpha, beta) where it begins.
@@ -91,11 +92,12 @@ class ArmExplained(msgspec.Struct, frozen=True, kw_only=True):
         unpaid: The exposures of the arm that earned nothing, each with the reason.
         unpaid_states: How many of each reason: a state, or the bin of the grade that reaches them.
         withheld: The positions of the exposures that withheld it.
+        ci95: The 95% interval of the reward.
     """
 
     arm: str
     aliases: list[str]
-    policy: str
+    policy: dict[str, Any]
     through: int
     decay_at: str | None
     prior: tuple[float, float]
@@ -108,6 +110,7 @@ class ArmExplained(msgspec.Struct, frozen=True, kw_only=True):
     unpaid: list[ExposureRow]
     unpaid_states: dict[str, int]
     withheld: list[int]
+    ci95: tuple[float, float]
 
 
 def explain_arm(
@@ -149,7 +152,7 @@ def explain_arm(
     return ArmExplained(
         arm=arm,
         aliases=[name for name in alike if name != arm],
-        policy=policy.hash,
+        policy={**policy.as_dict(), "hash": policy.hash},
         through=through,
         decay_at=times.text_of(at_us) if policy.decay is not None and at_us else None,
         prior=policy.prior,
@@ -162,6 +165,7 @@ def explain_arm(
         unpaid=unpaid,
         unpaid_states=in_words(row.bin or row.state for row in unpaid),
         withheld=facts.shown["pos"][held].tolist(),
+        ci95=interval(last.alpha, last.beta),
     )
 
 

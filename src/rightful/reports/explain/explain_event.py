@@ -48,7 +48,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     withdrawn: bool
 
 
-class EventExplained(msgspec.Struct, frozen=True, kw_only=True):
+class EventExplained(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="event"):
     """An event, its revisions and what used it.
 
     Attributes:
@@ -62,7 +62,7 @@ class EventExplained(msgspec.Struct, frozen=True, kw_only=True):
         at_basis: `file` where that is a file's time.
         recorded_at: When the ledger wrote it.
         body: What it says; None where it was erased, text where it is newer than this program.
-        policy: The policy's hash.
+        policy: The policy and its hash.
         through: The position up to which its use was sought.
         verdict: What it is and what became of it, in a sentence or two.
         revisions: All rows of its id.
@@ -82,7 +82,7 @@ class EventExplained(msgspec.Struct, frozen=True, kw_only=True):
     at_basis: str | None
     recorded_at: str
     body: Any
-    policy: str
+    policy: dict[str, Any]
     through: int
     verdict: str
     revisions: list[Revision]
@@ -170,7 +170,7 @@ class _EventExplainer:
             at_basis=envelope.at_basis,
             recorded_at=times.text_of(envelope.recorded_at_us),
             body=_body(self.row, self.recorded.event),
-            policy=self.policy.hash,
+            policy={**self.policy.as_dict(), "hash": self.policy.hash},
             through=self.through,
             verdict=self._verdict(exposure, grade, link),
             revisions=self._revisions(),

@@ -67,12 +67,12 @@ class Aside(msgspec.Struct, frozen=True):
     reason: str
 
 
-class SessionExplained(msgspec.Struct, frozen=True, kw_only=True):
+class SessionExplained(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="session"):
     """Everything that attribution knows of a session.
 
     Attributes:
         session: The session asked for.
-        policy: The policy's hash.
+        policy: The policy and its hash.
         through: The position it holds for.
         verdict: The whole in a sentence or two, of the session's own run.
         run: The own name of its run; None if it is not known.
@@ -89,7 +89,7 @@ class SessionExplained(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     session: str
-    policy: str
+    policy: dict[str, Any]
     through: int
     verdict: str
     run: str | None
@@ -160,7 +160,7 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
     asides = _asides(log, [case.text(name) for name in members], {*envelopes}, through)
     return SessionExplained(
         session=session,
-        policy=case.policy.hash,
+        policy={**case.policy.as_dict(), "hash": case.policy.hash},
         through=through,
         verdict=_verdict(session, exposure_rows, grade_rows, elsewhere, run),
         run=run.name,
