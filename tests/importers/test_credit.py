@@ -76,7 +76,7 @@ def test_the_exposure_is_of_e_else_of_w_and_the_grade_of_w_else_of_e(
 ) -> None:
     asked = session_credit.credit_request(w, e)
 
-    assert (asked.shown_to, asked.graded, asked.exposure_session) == (shown_to, graded, exposure_session)
+    assert (asked.exposed, asked.graded, asked.exposure_session) == (shown_to, graded, exposure_session)
 
 
 def test_a_record_gives_its_lessons_each_once_in_its_order(folder: Path) -> None:
@@ -272,8 +272,8 @@ def row(**fields: Any) -> dict[str, Any]:
 def test_the_last_row_of_a_session_gives_its_grade(tmp_path: Path) -> None:
     found = records(tmp_path, row(), row(trajectory_grade=0.9, outcome="productive"), row(session_id="v"))
 
-    assert found.said("w") == GradeContent(0.9, "productive")
-    assert found.said("w@2026-08-01T10:00Z") == GradeContent(0.9, "productive")
+    assert found.last_grade("w") == GradeContent(0.9, "productive")
+    assert found.last_grade("w@2026-08-01T10:00Z") == GradeContent(0.9, "productive")
 
 
 def test_a_label_of_two_sessions_gives_no_grade(tmp_path: Path) -> None:
@@ -283,8 +283,8 @@ def test_a_label_of_two_sessions_gives_no_grade(tmp_path: Path) -> None:
         UsageError,
         match=r"2 sessions with the id 'w': w@2026-08-01T10:00Z, w@2026-08-01T11:00Z\. Nothing was credited",
     ):
-        found.said("w")
-    assert found.said("w@2026-08-01T11:00Z") == GradeContent(0.4, None)
+        found.last_grade("w")
+    assert found.last_grade("w@2026-08-01T11:00Z") == GradeContent(0.4, None)
 
 
 def test_a_session_without_a_row_or_a_grade_gives_none(tmp_path: Path) -> None:
@@ -292,14 +292,14 @@ def test_a_session_without_a_row_or_a_grade_gives_none(tmp_path: Path) -> None:
 
     for name in ("w", "v"):
         with pytest.raises(UsageError, match=f"No grade found for '{name}'. Nothing was credited"):
-            found.said(name)
+            found.last_grade(name)
     with pytest.raises(UsageError, match="could not be read: No such file"):
-        session_credit.read_records(str(tmp_path / "none")).said("w")
+        session_credit.read_records(str(tmp_path / "none")).last_grade("w")
 
 
 def test_a_row_whose_grade_is_none_says_where(tmp_path: Path) -> None:
     with pytest.raises(InvalidEventError, match=r"Expected `float` <= 1.0 - at `\$.trajectory_grade`"):
-        records(tmp_path, row(trajectory_grade=7)).said("w")
+        records(tmp_path, row(trajectory_grade=7)).last_grade("w")
 
 
 def test_the_rows_show_the_ids_that_were_asked_for(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from rightful.events import HandoffTaken, HandoffWritten
-from rightful.handoffs.writer_identity import Facts, recorded_facts
+from rightful.handoffs.writer_identity import CallerFacts, recorded_facts
 from rightful.identity import event_id
 from rightful.importers.shared.foreign_fields import key_of
 from rightful.log.classify import ACCEPTED
@@ -34,7 +34,7 @@ class Row(NamedTuple):
     event: Any
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> CallerFacts:
         """The facts about the writer."""
         return recorded_facts(self.event.found, self.event.extra)
 
@@ -83,7 +83,7 @@ def takes(log: Log, session: str, name: str, key: str) -> Iterator[Row]:
             yield Row(row, event)
 
 
-def found(log: Log, event_id: str) -> Row | None:
+def by_id(log: Log, event_id: str) -> Row | None:
     """Return the put or take with an event id; None if there is none."""
     for stored in log.of_id(event_id):
         row = recorded(stored, log.path)

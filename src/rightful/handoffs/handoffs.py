@@ -34,7 +34,7 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from rightful import content, times
 from rightful.errors import ConditionFailedError, HandoffMismatchError, NothingToTakeError, UsageError
 from rightful.handoffs import handoff_rows
-from rightful.handoffs.writer_identity import SameRun, check_caller, check_session, contradiction, facts_of
+from rightful.handoffs.writer_identity import SameRun, check_caller, check_session, facts_of, proof_of_other_run
 from rightful.identity import event_id
 from rightful.importers.shared.foreign_fields import key_of
 from rightful.importers.shared.regrades import ATTEMPTS
@@ -69,7 +69,7 @@ class Handoff(NamedTuple):
     repeated: bool
 
 
-class Listed(NamedTuple):
+class HandoffSummary(NamedTuple):
     """A handoff in a list.
 
     Attributes:
@@ -116,7 +116,7 @@ class Handoffs:
         self._log = log
         self._clock = clock
         self._facts = facts_of(os.environ if environ is None else environ, _cwd() if cwd is None else cwd)
-        self._same_run = same_run or (lambda one, other: True if one == other else None)
+        self._same_run = same_run or (lambda first, second: True if first == second else None)
 
     def put(self, name: str, payload: Any, *, session: str, key: str | None = None) -> Receipt:  # noqa: ANN401 - content
         """Store a payload under a name. It replaces an earlier put under that name.
@@ -136,7 +136,7 @@ class Handoffs:
         """
         self._check(name, session, key)
         head = 0
-        form, stored = plain(payload)
+        form, stored = stored_payload(payload)
         event = self._event(handoff_rows.WRITTEN, session, name) | {"payload": stored}
         event["extra"] = {"form": form} | self._facts.extra()
         event["key"] = key_of(session, "put", name, key or uuid.uuid4().hex)
@@ -175,12 +175,12 @@ class Handoffs:
         mark = key or uuid.uuid4().hex
         for _ in range(ATTEMPTS):
             head = self._log.head()
-            if key is not None and (again := self._again(owner, name, session, key, head)) is not None:
+            if key is not None and (again := self._taken_before(owner, name, session, key, head)) is not None:
                 return again
             try:
                 last = self._waiting(owner, name, head)
             except NothingToTakeError:  # perhaps the same take in another process got it meanwhile
-                if key is not None and (again := self._again(owner, name, session, key, head)) is not None:
+                if key is not None and (again := self._taken_before(owner, name, session, key, head)) is not None:
                     return again
                 raise
             if owner == session:
@@ -192,25 +192,25 @@ class Handoffs:
                 receipt = self._append(event, _query(owner, handoff_rows.taken_id(last.row.id)), head)
             except ConditionFailedError:
                 continue
-            return _handed(last, receipt.id or "", repeated=receipt.outcome == "duplicate")
+            return _handoff(last, receipt.id or "", repeated=receipt.outcome == "duplicate")
         raise ConditionFailedError(head)
 
-    def listed(self, session: str) -> list[Listed]:
+    def listed(self, session: str) -> list[HandoffSummary]:
         """Return the handoffs that a session put, by ascending position."""
         puts = list(handoff_rows.puts(self._log, session, None, self._log.head()))
         last = {put.event.name: put.row.id for put in puts}
         return [self._listed(put, is_last=last[put.event.name] == put.row.id) for put in puts]
 
-    def _listed(self, put: handoff_rows.Row, *, is_last: bool) -> Listed:
+    def _listed(self, put: handoff_rows.Row, *, is_last: bool) -> HandoffSummary:
         taken = self._taken(put)
         by, at = (None, None) if taken is None else (taken.row.session, taken.event.at)
         state = "taken" if taken is not None else "waits" if is_last else "replaced"
-        return Listed(put.row.id, put.event.name, put.event.at, put.row.position, put.form, state, by, at)
+        return HandoffSummary(put.row.id, put.event.name, put.event.at, put.row.position, put.form, state, by, at)
 
     # -- stored handoffs ---------------------------------------------------------------------
 
     def _taken(self, put: handoff_rows.Row) -> handoff_rows.Row | None:
-        return handoff_rows.found(self._log, handoff_rows.taken_id(put.row.id))
+        return handoff_rows.by_id(self._log, handoff_rows.taken_id(put.row.id))
 
     def _waiting(self, owner: str, name: str, until: int) -> handoff_rows.Row:
         """Return the waiting put. Only the last put under a name can be waiting.
@@ -220,7 +220,7 @@ class Handoffs:
         """
         last = handoff_rows.last_put(self._log, owner, name, until)
         if last is None:
-            near = self._near(owner, name)
+            near = self._similar_name(owner, name)
             raise NothingToTakeError(name, owner, f"that session put nothing under this name{near}")
         taken = self._taken(last)
         if taken is None or taken.row.position > until:  # a later take fails the append condition
@@ -230,21 +230,21 @@ class Handoffs:
         is_only = next(handoff_rows.puts(self._log, owner, name, until)).row.id == last.row.id
         raise NothingToTakeError(name, owner, why + ("" if is_only else "; earlier puts are never handed out"))
 
-    def _near(self, owner: str, name: str) -> str:
+    def _similar_name(self, owner: str, name: str) -> str:
         """Return a waiting handoff with a similar name, as the end of an error message; else an empty string."""
         from difflib import get_close_matches  # imported late: only needed after a mistyped name
 
         near = get_close_matches(name, [handoff.name for handoff in self.listed(owner) if handoff.state == "waits"], 1)
         return f", but {near[0]!r} waits" if near else ""
 
-    def _again(self, owner: str, name: str, session: str, key: str, head: int) -> Handoff | None:
+    def _taken_before(self, owner: str, name: str, session: str, key: str, head: int) -> Handoff | None:
         """Return the handoff that the same take returned before; None if it was not taken before."""
         for taken in handoff_rows.takes(self._log, session, name, key):
-            put = handoff_rows.found(self._log, taken.event.written_id)
+            put = handoff_rows.by_id(self._log, taken.event.written_id)
             if put is not None and put.row.session == owner:
                 self._check_same(taken, name, session, "was taken with this key")
                 self._check_last(put, handoff_rows.last_put(self._log, owner, name, head), name, owner)
-                return _handed(put, taken.row.id, repeated=True)
+                return _handoff(put, taken.row.id, repeated=True)
         return None
 
     # -- consistency checks ------------------------------------------------------------------
@@ -255,7 +255,7 @@ class Handoffs:
         check_caller(name, session, self._facts, self._same_run)
 
     def _check_same(self, other: handoff_rows.Row, name: str, session: str, what: str) -> None:
-        why = contradiction(self._facts, other.facts, self._same_run)
+        why = proof_of_other_run(self._facts, other.facts, self._same_run)
         if why is not None:
             where = f"at {_time(other.event.at)} (position {other.row.position})"
             raise HandoffMismatchError(name, session, f"it {what} {where} by a step {why}", _OWN_STEP)
@@ -278,7 +278,7 @@ class Handoffs:
         Raises:
             HandoffMismatchError: It had another payload, another run made it, or another put followed.
         """
-        before = handoff_rows.found(self._log, event_id(handoff_rows.PRODUCER, event["key"]))
+        before = handoff_rows.by_id(self._log, event_id(handoff_rows.PRODUCER, event["key"]))
         if before is None:
             return None
         self._check_same(before, name, session, "was put with this key")
@@ -307,7 +307,7 @@ def _cwd() -> Path | None:
         return None
 
 
-def plain(payload: object) -> tuple[str, object]:
+def stored_payload(payload: object) -> tuple[str, object]:
     """Return a payload's form (`text`, `bytes` or `json`), and the JSON value that it is stored as."""
     match payload:
         case bytes() | bytearray() | memoryview():
@@ -318,12 +318,12 @@ def plain(payload: object) -> tuple[str, object]:
             return "json", payload
 
 
-def _equal(one: object, other: object) -> bool:
+def _equal(first: object, second: object) -> bool:
     """Return whether two payloads are stored as the same bytes, also with NaN or tuples."""
-    return bool(content.escape(one)[0] == content.escape(other)[0])
+    return bool(content.escape(first)[0] == content.escape(second)[0])
 
 
-def _handed(put: handoff_rows.Row, taken_id: str, *, repeated: bool) -> Handoff:
+def _handoff(put: handoff_rows.Row, taken_id: str, *, repeated: bool) -> Handoff:
     event = put.event
     payload = event.payload
     if put.form == "bytes":

@@ -1,6 +1,6 @@
 """Facts about the caller of a handoff, found in its environment and not stated by itself.
 
-| variable | says |
+| variable | meaning |
 |---|---|
 | `RIGHTFUL_SESSION`, `RIGHTFUL_RUN_NONCE` | the run that `rightful run` started, and its nonce |
 | `CLAUDE_CODE_SESSION_ID`, `CC_SESSION_ID` | `claude-code:<id>` |
@@ -37,7 +37,7 @@ NATIVE = (
 """The variables in which agent tools pass the session to their commands, with the namespace of its name."""
 
 
-class Facts(NamedTuple):
+class CallerFacts(NamedTuple):
     """The facts about a caller.
 
     Attributes:
@@ -63,16 +63,16 @@ class Facts(NamedTuple):
         return {"natives": list(self.natives)} if len(self.natives) > 1 else {}
 
 
-def facts_of(environ: Mapping[str, str], cwd: Path | None) -> Facts:
+def facts_of(environ: Mapping[str, str], cwd: Path | None) -> CallerFacts:
     """Return the facts in an environment and a working folder.
 
     Args:
         environ: The environment.
         cwd: The working folder; None if it was removed.
     """
-    said = [f"{space}:{environ[name]}" for name, space in NATIVE if environ.get(name, "").strip()]
-    natives = tuple(name for name in dict.fromkeys(said) if is_session(name) and len(name) <= limits.WORD_CHARS)
-    return Facts(
+    names = [f"{space}:{environ[name]}" for name, space in NATIVE if environ.get(name, "").strip()]
+    natives = tuple(name for name in dict.fromkeys(names) if is_session(name) and len(name) <= limits.WORD_CHARS)
+    return CallerFacts(
         environ.get("RIGHTFUL_SESSION") or None,
         environ.get("RIGHTFUL_RUN_NONCE") or None,
         natives,
@@ -80,15 +80,15 @@ def facts_of(environ: Mapping[str, str], cwd: Path | None) -> Facts:
     )
 
 
-def recorded_facts(found: Any, extra: Mapping[str, Any] | None) -> Facts:  # noqa: ANN401 - the struct of an event
+def recorded_facts(found: Any, extra: Mapping[str, Any] | None) -> CallerFacts:  # noqa: ANN401 - the struct of an event
     """Return the facts stored in an event."""
     if found is None:
-        return Facts()
+        return CallerFacts()
     natives = (extra or {}).get("natives") or ([found.native_id] if found.native_id else [])
-    return Facts(None, found.run_nonce, tuple(natives), found.cwd)
+    return CallerFacts(None, found.run_nonce, tuple(natives), found.cwd)
 
 
-def check_caller(name: str, session: str, facts: Facts, same_run: SameRun) -> None:
+def check_caller(name: str, session: str, facts: CallerFacts, same_run: SameRun) -> None:
     """Refuse a session name that the facts about the caller contradict.
 
     Args:
@@ -133,23 +133,23 @@ def _mismatch(name: str, session: str, why: str) -> HandoffMismatchError:
     )
 
 
-def contradiction(mine: Facts, theirs: Facts, same_run: SameRun) -> str | None:
+def proof_of_other_run(own: CallerFacts, other: CallerFacts, same_run: SameRun) -> str | None:
     """Return the fact that proves that two callers with the same session name are in different runs; else None.
 
     Args:
-        mine: The facts about the caller.
-        theirs: The facts about the other caller.
+        own: The facts about the caller.
+        other: The facts about the other caller.
         same_run: Looks up the links.
     """
-    if mine.nonce is not None and theirs.nonce is not None:
-        what = f"of the run with nonce {theirs.nonce}, but this step belongs to the run with nonce {mine.nonce}"
-        return what if mine.nonce != theirs.nonce else None  # the steps of a run may have sessions of their own
-    if set(mine.natives) & set(theirs.natives):
+    if own.nonce is not None and other.nonce is not None:
+        what = f"of the run with nonce {other.nonce}, but this step belongs to the run with nonce {own.nonce}"
+        return what if own.nonce != other.nonce else None  # the steps of a run may have sessions of their own
+    if set(own.natives) & set(other.natives):
         return None
-    for other in theirs.natives:
-        for own in mine.natives:
-            is_alike = split_session(own)[0] == split_session(other)[0]
-            joined = same_run(own, other)
+    for native in other.natives:
+        for own_native in own.natives:
+            is_alike = split_session(own_native)[0] == split_session(native)[0]
+            joined = same_run(own_native, native)
             if joined is False or (joined is None and is_alike):
-                return f"in {other}, but this step runs in {own}"
+                return f"in {native}, but this step runs in {own_native}"
     return None

@@ -16,7 +16,7 @@ import time
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -56,6 +56,7 @@ class Outbox:
 
     Attributes:
         log: The log to write to.
+        lock: Held while an event is added.
         refused_count: The number of events that the ledger rejected although they had been checked before.
     """
 
@@ -63,13 +64,13 @@ class Outbox:
         self.refused_count = 0
         self.log = log
         self._pid = os.getpid()
-        self._lock = threading.RLock()  # acquired in C, so an exception cannot leave it locked; a Condition is not
-        self._changed = threading.Condition(self._lock)
+        self.lock = threading.RLock()  # acquired in C, so an exception cannot leave it locked; a Condition is not
+        self._changed = threading.Condition(self.lock)
         self._waiting: deque[QueuedEvent] = deque()
         self._bytes = 0
-        self._taken_count = self._settled_count = 0
+        self._queued_count = self._settled_count = 0
         self._error: BaseException | None = None
-        self._tries = self._failed = 0  # the number of attempts, and the last attempt that failed
+        self._attempts = self._failed_attempt = 0  # the number of attempts, and the last attempt that failed
         self._is_writing = self._is_urged = self._is_stopped = False
         self._thread: threading.Thread | None = None
         _open.add(self)
@@ -80,11 +81,7 @@ class Outbox:
         return os.getpid() == self._pid
 
     def check(self) -> None:
-        """Refuse use in a forked child process.
-
-        Raises:
-            ForkedError: This process is a forked child.
-        """
+        """Raise `ForkedError` in a forked child process."""
         if not self.is_ours:
             raise ForkedError(self.log.path)
 
@@ -100,32 +97,17 @@ class Outbox:
             BacklogError: There was no room before the timeout.
             StorageError: There is no room, because another attempt to write the queued events failed.
         """
-        until = None if timeout_s is None else time.monotonic() + timeout_s
-        with self._lock:
-            tries = self._tries
-            while self._is_full(size):
-                self._is_urged = True
-                self._changed.notify_all()
-                self._hear(tries)
-                if self._thread is None:  # it ended with an error
-                    self._start()
-                    continue
-                self._wait(until, timeout_s, "this event was not accepted")
-            yield
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Lock the outbox while an event is added, without waiting for room."""
-        with self._lock:
+        with self.lock:
+            self._wait_until(lambda: not self._is_full(size), timeout_s, "this event was not accepted")
             yield
 
     def put(self, event: Event, size: int) -> Answer:
-        """Queue an event. Call it within `room` or `alone`."""
+        """Queue an event. Call it within `room`, or with the lock held."""
         answer: Answer = Future()
         answer.set_running_or_notify_cancel()  # a queued event is always written, so it cannot be cancelled
         self._waiting.append(QueuedEvent(event, size, answer))
         self._bytes += size
-        self._taken_count += 1
+        self._queued_count += 1
         self._changed.notify_all()
         self._start()
         return answer
@@ -137,32 +119,24 @@ class Outbox:
             BacklogError: The timeout passed. The events are still being written.
             StorageError: Events could not be written. They stay queued, and the next flush retries.
         """
-        until = None if timeout_s is None else time.monotonic() + timeout_s
-        with self._lock:
-            taken, tries = self._taken_count, self._tries
-            self._is_urged = True
-            self._changed.notify_all()
-            while self._settled_count < taken:
-                self._hear(tries)
-                if self._thread is None:  # it ended with an error
-                    self._start()
-                    continue
-                self._wait(until, timeout_s, "they remain queued and are written as soon as possible")
+        with self.lock:
+            count, what = self._queued_count, "they remain queued and are written as soon as possible"
+            self._wait_until(lambda: self._settled_count >= count, timeout_s, what)
 
-    def give_up(self, timeout_s: float | None) -> list[QueuedEvent]:
+    def drop_queued(self, timeout_s: float | None) -> list[QueuedEvent]:
         """Drop the queued events, and return them.
 
         Raises:
             BacklogError: The events were still being written at the timeout. None was dropped.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
-        with self._lock:
+        with self.lock:
             while self._is_writing:
                 self._wait(until, timeout_s, "events that are being written cannot be dropped")
             left = list(self._waiting)
             self._waiting.clear()
             self._bytes, self._error = 0, None
-            self._settled_count = self._taken_count
+            self._settled_count = self._queued_count
         for waiting in left:
             waiting.answer.set_exception(StorageError("the event was dropped", "It was not written."))
         return left
@@ -171,7 +145,7 @@ class Outbox:
         """End the writer thread once the queue is empty."""
         if not self.is_ours:
             return
-        with self._lock:
+        with self.lock:
             self._is_stopped = True
             self._changed.notify_all()
             thread = self._thread
@@ -190,22 +164,29 @@ class Outbox:
             warnings.warn(f"{len(self._waiting)} event(s) were not written: {error}", RuntimeWarning, stacklevel=1)
 
     def _is_full(self, size: int) -> bool:
-        over = len(self._waiting) >= limits.OUTBOX_EVENTS or self._bytes + size > limits.OUTBOX_BYTES
-        return over and bool(self._waiting)
+        is_over = len(self._waiting) >= limits.OUTBOX_EVENTS or self._bytes + size > limits.OUTBOX_BYTES
+        return is_over and bool(self._waiting)
 
-    def _hear(self, tries: int) -> None:
-        """Raise the error of the last attempt, if it began after the first `tries` attempts."""
-        if self._failed > tries and self._error is not None:
-            raise _again(self._error)
+    def _wait_until(self, is_done: Callable[[], bool], timeout_s: float | None, what: str) -> None:
+        """Have the queue written until a condition holds. Raise the error of an attempt that began after the call."""
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        attempts = self._attempts
+        while not is_done():
+            self._is_urged = True
+            self._changed.notify_all()
+            if self._failed_attempt > attempts and self._error is not None:
+                raise _copy_of(self._error)
+            if self._thread is not None:
+                self._wait(until, timeout_s, what)
+            else:  # it ended with an error
+                self._start()
 
     def _wait(self, until: float | None, timeout_s: float | None, what: str) -> None:
         if threading.current_thread() is self._thread:
             raise UsageError("The writer thread cannot wait for itself. Nothing was done. Wait in another thread.")
         left_s = None if until is None else until - time.monotonic()
-        if left_s is not None and (left_s <= 0 or not self._changed.wait(left_s)):
+        if (left_s is not None and left_s <= 0) or not self._changed.wait(left_s):
             raise BacklogError(self.log.path, len(self._waiting), timeout_s or 0.0, what)
-        if left_s is None:
-            self._changed.wait()
 
     def _start(self) -> None:
         if self._thread is not None:
@@ -219,43 +200,43 @@ class Outbox:
 
     def _run(self) -> None:
         try:
-            self._work_off()
+            self._write_until_stopped()
         except BaseException as error:
-            with self._lock:  # raised to the waiting callers; the events stay queued for the next call
+            with self.lock:  # raised to the waiting callers; the events stay queued for the next call
                 self._thread, self._error = None, error
-                self._tries += 1
-                self._failed = self._tries
+                self._attempts += 1
+                self._failed_attempt = self._attempts
                 self._changed.notify_all()
             raise
 
-    def _work_off(self) -> None:
+    def _write_until_stopped(self) -> None:
         while True:
-            with self._lock:
+            with self.lock:
                 while not self._waiting and not self._is_stopped:
                     self._changed.wait()
                 if not self._waiting:
                     return
             if not self._write():
-                with self._lock:
+                with self.lock:
                     self._changed.wait_for(lambda: self._is_urged, limits.OUTBOX_AGAIN_S)
 
     def _write(self) -> bool:
         """Write one transaction's worth of events, and return whether that succeeded."""
-        with self._lock:
+        with self.lock:
             batch = self._batch()
             self._is_writing, self._is_urged = True, False
-            self._tries += 1
+            self._attempts += 1
         receipts: list[Receipt] = []
         error: BaseException | None = None
         try:
             receipts = self.log.append([waiting.event for waiting in batch])
         except BaseException as raised:  # noqa: BLE001 - any error is raised to the waiting callers
             error = raised
-        for one, receipt in zip(batch, receipts, strict=False):
-            _settle(one, receipt)
-        with self._lock:
+        for queued, receipt in zip(batch, receipts, strict=False):
+            _settle(queued, receipt)
+        with self.lock:
             self._is_writing, self._error = False, error
-            self._failed = self._tries if error is not None else self._failed
+            self._failed_attempt = self._attempts if error is not None else self._failed_attempt
             for _ in receipts:
                 self._bytes -= self._waiting.popleft().size
             self._settled_count += len(receipts)
@@ -274,26 +255,25 @@ class Outbox:
         return found
 
 
-def _settle(one: QueuedEvent, receipt: Receipt) -> None:
+def _settle(queued: QueuedEvent, receipt: Receipt) -> None:
     """Complete a future. A callback's `BaseException` must not end the thread that other callers wait for."""
     try:
         try:
-            one.answer.set_result(valid(receipt))
+            queued.answer.set_result(valid(receipt))
         except InvalidEventError as error:
-            one.answer.set_exception(error)
+            queued.answer.set_exception(error)
     except BaseException:  # noqa: BLE001 - reported like an uncaught exception of a thread
         threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
-def _again(error: BaseException) -> RightfulError:
-    """Return a copy of an error, to raise in another thread."""
-    again = (
-        type(error)(*error.args)
-        if isinstance(error, RightfulError)
-        else StorageError(f"the queue could not be written ({type(error).__name__}: {error})", "It is kept; try again.")
-    )
-    again.__cause__ = error
-    return again
+def _copy_of(error: BaseException) -> RightfulError:
+    if isinstance(error, RightfulError):
+        copy: RightfulError = type(error)(*error.args)
+    else:
+        why = f"the queue could not be written ({type(error).__name__}: {error})"
+        copy = StorageError(why, "It is kept; try again.")
+    copy.__cause__ = error
+    return copy
 
 
 _open: weakref.WeakSet[Outbox] = weakref.WeakSet()

@@ -29,7 +29,7 @@ from rightful.log.rows import Receipt, valid
 if TYPE_CHECKING:
     from rightful.recording.turn_recorder import TurnRecorder
 
-Shown = Mapping[str, float | None] | Iterable[str | ArmShown]
+Arms = Mapping[str, float | None] | Iterable[str | ArmShown]
 """Arms as an argument: names, or each name with its probability of injection."""
 
 
@@ -178,9 +178,9 @@ class Producer:
     def exposure(
         self,
         session: str,
-        arms: Shown,
+        arms: Arms,
         *,
-        withheld: Shown = (),
+        withheld: Arms = (),
         turn: str | None = None,
         index: int | None = None,
         key: str | None = None,
@@ -204,8 +204,8 @@ class Producer:
             _key(key, session, "exposure", turn, index),
             at,
             session=session,
-            arms=_shown(arms, "$.arms"),
-            withheld=_shown(withheld, "$.withheld"),
+            arms=_arms_of(arms, "$.arms"),
+            withheld=_arms_of(withheld, "$.withheld"),
             turn=turn,
             index=index,
             **fields,
@@ -386,7 +386,7 @@ def _key(key: str | None, session: str, kind: str, turn: str | None, index: int 
     return composite_key(session, kind, turn, index)
 
 
-def _shown(arms: Shown, place: str) -> tuple[ArmShown, ...]:
+def _arms_of(arms: Arms, place: str) -> tuple[ArmShown, ...]:
     if isinstance(arms, str):
         raise InvalidEventError("Expected `array` or `object`, got `str`", place)  # each letter would be an arm
     if isinstance(arms, Mapping):

@@ -62,8 +62,8 @@ class CreditRequest(NamedTuple):
 
     workspace_id: str | None
     exposure_id: str | None
-    graded_as: str | None = None
-    shown_as: str | None = None
+    workspace_name: str | None = None
+    exposure_name: str | None = None
 
     @property
     def id(self) -> str:
@@ -71,26 +71,26 @@ class CreditRequest(NamedTuple):
         return self.exposure_id or self.workspace_id or ""
 
     @property
-    def shown_to(self) -> str:
+    def exposed(self) -> str:
         """The session of the exposure."""
         if self.exposure_id is not None:
-            return self.shown_as or f"claude-code:{self.exposure_id}"
-        return self.graded_as or f"workspace:{self.workspace_id}"
+            return self.exposure_name or f"claude-code:{self.exposure_id}"
+        return self.workspace_name or f"workspace:{self.workspace_id}"
 
     @property
     def graded(self) -> str:
         """The session of the grade."""
         if self.workspace_id is None:
-            return self.shown_to
-        return self.graded_as or f"workspace:{self.workspace_id}"
+            return self.exposed
+        return self.workspace_name or f"workspace:{self.workspace_id}"
 
     @property
-    def made(self) -> list[str]:
+    def new_sessions(self) -> list[str]:
         """The sessions that are not in the ledger yet."""
-        shown = [] if self.exposure_id is None or self.shown_as else [self.shown_to]
-        return shown if self.workspace_id is None or self.graded_as else [self.graded, *shown]
+        shown = [] if self.exposure_id is None or self.exposure_name else [self.exposed]
+        return shown if self.workspace_id is None or self.workspace_name else [self.graded, *shown]
 
-    def named(self, workspace: str | None, exposure: str | None) -> CreditRequest:
+    def with_ledger_names(self, workspace: str | None, exposure: str | None) -> CreditRequest:
         """Return a copy with the ledger's names for the sessions; None for a session that is not in the ledger."""
         workspace_id, exposure_id = self.workspace_id, self.exposure_id
         if workspace is not None and workspace_id is not None:
@@ -102,7 +102,7 @@ class CreditRequest(NamedTuple):
     @property
     def exposure_session(self) -> str | None:
         """The grade's `exposure_session`: the session whose exposure earns the reward."""
-        return None if self.exposure_id is None else self.shown_to
+        return None if self.exposure_id is None else self.exposed
 
 
 def credit_request(workspace_id: str | None, exposure_id: str | None) -> CreditRequest:
@@ -140,7 +140,7 @@ class Exposure(NamedTuple):
     at_us: int = 0
 
     @property
-    def stands(self) -> bool:
+    def is_recorded(self) -> bool:
         """Whether there is an exposure to record, possibly without lessons."""
         return self.state == "found" or (self.state == "empty" and self.at_us > 0)
 
@@ -150,21 +150,22 @@ def record_path(folder: str, session_id: str) -> str:
     return os.path.join(folder, f"{_safe(session_id)}.json")  # noqa: PTH118 - messages show the path as the user passed it
 
 
-def read_exposure(folder: str, asked: CreditRequest, others: Iterable[str]) -> Exposure:
+def read_exposure(folder: str, request: CreditRequest, others: Iterable[str]) -> Exposure:
     """Read the exposure record of a session.
 
     Args:
         folder: The lesson hook's state folder.
-        asked: The session to credit.
+        request: The session to credit.
         others: Ids of sessions from other sources; iterated after the record was read.
     """
-    path = record_path(folder, asked.id)
+    path = record_path(folder, request.id)
     name = os.path.basename(path)  # noqa: PTH119 - the path is text
     try:
         with opened(path, follow=False) as file:
             found = list(objects_of(file.stream))
             mtime_us = file.mtime_us
-        rivals = sorted({*_files_that_fit(folder, asked.id), *_ids_that_fit(asked.id, others)})
+        alike = (other for other in others if other != request.id and _safe(other) == _safe(request.id))
+        rivals = sorted({*_files_with_same_form(folder, request.id), *alike})
     except FileNotFoundError:
         return Exposure("missing", f"{name} is not in {folder}")
     except NotADirectoryError:
@@ -173,11 +174,10 @@ def read_exposure(folder: str, asked: CreditRequest, others: Iterable[str]) -> E
         return Exposure("malformed", f"{path} could not be read: {error.strerror}")
     if rivals:
         return Exposure("ambiguous", f"{name} could also be the record of {', '.join(map(repr, rivals))}")
-    return _parsed(path, found, mtime_us)
+    return _exposure_in(path, found, mtime_us)
 
 
-def _files_that_fit(folder: str, session_id: str) -> Iterator[str]:
-    """Yield the unsanitised file names in the folder that have the same sanitised form as the session id."""
+def _files_with_same_form(folder: str, session_id: str) -> Iterator[str]:
     safe = _safe(session_id)
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -186,12 +186,7 @@ def _files_that_fit(folder: str, session_id: str) -> Iterator[str]:
                 yield stem
 
 
-def _ids_that_fit(session_id: str, others: Iterable[str]) -> Iterator[str]:
-    safe = _safe(session_id)
-    return (other for other in others if other != session_id and _safe(other) == safe)
-
-
-def _parsed(path: str, found: list[Found | Problem], mtime_us: int) -> Exposure:
+def _exposure_in(path: str, found: list[Found | Problem], mtime_us: int) -> Exposure:
     match found:
         case [Found(value=value)]:
             pass
@@ -222,32 +217,32 @@ class Records(NamedTuple):
     rows: tuple[Mapping[str, Any], ...] = ()
     problem: str | None = None
 
-    def ids(self, asked: CreditRequest) -> Iterator[str]:
+    def ids(self, request: CreditRequest) -> Iterator[str]:
         """Yield the session ids of the requested kind: the lesson hook's, or else the workspace's."""
         for row in self.rows:
-            if asked.exposure_id is None:
+            if request.exposure_id is None:
                 yield str(row["session_id"])
             elif (native := native_name(row)) is not None and native.startswith("claude-code:"):
                 yield split_session(native)[1]
 
-    def said(self, workspace_id: str | None) -> GradeContent:
+    def last_grade(self, workspace_id: str | None) -> GradeContent:
         """Return the last overall grade of a workspace session.
 
         Raises:
             UsageError: There is no grade, or several sessions have that id.
         """
         names = {f"{row['session_id']}@{started_text(row)}": row for row in self.rows}
-        fit = {name: row for name, row in names.items() if workspace_id in (name, row["session_id"])}
-        if len(fit) > 1:
-            listed = ", ".join(sorted(fit))
+        matches = {name: row for name, row in names.items() if workspace_id in (name, row["session_id"])}
+        if len(matches) > 1:
+            listed = ", ".join(sorted(matches))
             raise UsageError(
-                f"The session records contain {len(fit)} sessions with the id {workspace_id!r}: {listed}. Nothing was "
-                "credited. Pass one of these names as --workspace-session-id, or pass --grade or --outcome."
+                f"The session records contain {len(matches)} sessions with the id {workspace_id!r}: {listed}. "
+                "Nothing was credited. Pass one of these names as --workspace-session-id, or pass --grade or --outcome."
             )
-        for row in fit.values():
+        for row in matches.values():
             reward, outcome, place = overall(row)
             if reward is not None or outcome is not None:
-                return _said(reward, outcome, place)
+                return _checked_grade(reward, outcome, place)
         reason = f" ({self.problem})" if self.problem else ""
         raise UsageError(
             f"No grade found for {workspace_id!r}{reason}. Nothing was credited. Pass --grade or --outcome."
@@ -259,12 +254,7 @@ class _Grade(msgspec.Struct):
     outcome: Word | None
 
 
-def _said(reward: object, outcome: object, place: str) -> GradeContent:
-    """Check a row's grade and return it.
-
-    Raises:
-        InvalidEventError: The grade is not valid.
-    """
+def _checked_grade(reward: object, outcome: object, place: str) -> GradeContent:
     try:
         grade = shaped({"reward": reward, "outcome": outcome}, _Grade)
     except InvalidEventError as error:
@@ -284,40 +274,40 @@ def read_records(path: str | None) -> Records:
     return Records(tuple(row for row in found if isinstance(row.get("session_id"), str)))
 
 
-def known_ids(asked: CreditRequest, names: Iterable[str]) -> Iterator[str]:
+def known_ids(request: CreditRequest, names: Iterable[str]) -> Iterator[str]:
     """Yield the ids in session names of the requested kind."""
-    wanted = split_session(asked.shown_to)[0]
+    wanted = split_session(request.exposed)[0]
     for name in names:
         namespace, value = split_session(name)
         if namespace == wanted:
-            yield value if asked.exposure_id is not None else _unqualified(value, asked.id)
+            yield value if request.exposure_id is not None else _unqualified(value, request.id)
 
 
-def _unqualified(value: str, asked: str) -> str:
+def _unqualified(value: str, request: str) -> str:
     """Remove the start time from a workspace session's name, unless the user passed it."""
-    return value if value == asked or "@" not in value else value.rpartition("@")[0]
+    return value if value == request or "@" not in value else value.rpartition("@")[0]
 
 
 def events_of(
-    asked: CreditRequest, exposure: Exposure, said: GradeContent, at_us: int, context: Context | None = None
+    request: CreditRequest, exposure: Exposure, graded: GradeContent, at_us: int, context: Context | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the exposure and the grade of a credit; the grade has no seq and no key yet.
 
     Args:
-        asked: The session to credit.
+        request: The session to credit.
         exposure: The content of its exposure record.
-        said: The grade.
+        graded: The grade.
         at_us: The time of the grade; microseconds since 1970, UTC.
         context: The dimensions of a contextual bandit; None without a context.
     """
     grade: dict[str, Any] = {
         "type": "grade.recorded",
         "producer": PRODUCER,
-        "session": asked.graded,
+        "session": request.graded,
         "at": times.text_of(at_us),
     }
-    grade |= {name: value for name, value in said._asdict().items() if value is not None}
-    return _exposure_event(asked.shown_to, exposure, context), grade
+    grade |= {name: value for name, value in graded._asdict().items() if value is not None}
+    return _exposure_event(request.exposed, exposure, context), grade
 
 
 def _exposure_event(session: str, exposure: Exposure, context: Context | None = None) -> dict[str, Any]:
@@ -334,31 +324,31 @@ def _exposure_event(session: str, exposure: Exposure, context: Context | None = 
     return event if context is None else event | {"context": list(context)}
 
 
-def append(log: Log, asked: CreditRequest, exposure: dict[str, Any], grade: dict[str, Any]) -> list[Receipt]:
+def append(log: Log, request: CreditRequest, exposure: dict[str, Any], grade: dict[str, Any]) -> list[Receipt]:
     """Append a credit's exposure and grade. The grade's seq follows from this grader's last grade.
 
     Raises:
         ConditionFailedError: Other writers graded the session during each attempt. Nothing was written.
     """
-    said = GradeContent(**{name: grade.get(name) for name in GradeContent._fields})
+    graded = GradeContent(**{name: grade.get(name) for name in GradeContent._fields})
     for tries_left in reversed(range(_TRIES)):
         head = log.head()
-        grader = graders_of(log, asked.graded, PRODUCER, until=head).get("overall", Grader())
-        numbered = _numbered(asked, said, grader)
+        grader = graders_of(log, request.graded, PRODUCER, until=head).get("overall", Grader())
+        numbered = _with_seq(request, graded, grader)
         whole = grade | {"id": numbered.id, "seq": numbered.seq}
         try:
-            return log.append([exposure, whole], unless=graded_again([asked.graded]), after=head)
+            return log.append([exposure, whole], unless=graded_again([request.graded]), after=head)
         except ConditionFailedError:
             if not tries_left:
                 raise
     raise AssertionError
 
 
-def _numbered(asked: CreditRequest, said: GradeContent, grader: Grader) -> Grade:
-    newest, last = grader.last(), grader.last_of(said.exposure_session)
-    if newest is not None and newest.said is not None and last is not None and last.said == said:
+def _with_seq(request: CreditRequest, graded: GradeContent, grader: Grader) -> Grade:
+    newest, last = grader.last(), grader.last_of(graded.exposure_session)
+    if newest is not None and newest.said is not None and last is not None and last.said == graded:
         return last
     seq = grader.next_seq
-    parts: list[str | int | None] = [asked.workspace_id, asked.exposure_id, "grade"]
+    parts: list[str | int | None] = [request.workspace_id, request.exposure_id, "grade"]
     key = key_of(*parts) if seq == 1 else key_of(*parts, seq)
-    return Grade(event_id(PRODUCER, key), seq, said)
+    return Grade(event_id(PRODUCER, key), seq, graded)

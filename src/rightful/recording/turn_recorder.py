@@ -29,7 +29,8 @@ from typing import Any, Self
 
 from msgspec import structs
 
-from rightful import content, limits, times
+from rightful import limits, times
+from rightful.content import restore
 from rightful.encoding import wire
 from rightful.encoding.envelope import body_kind, encode_body
 from rightful.errors import RightfulError, UsageError
@@ -38,7 +39,7 @@ from rightful.identity import composite_key
 from rightful.log.log import Clock, Log
 from rightful.recording.outbox import Answer, Outbox
 
-_OURS = ("type", "producer", "id", "key", "session", "turn", "index")
+_SET_BY_TURN = ("type", "producer", "id", "key", "session", "turn", "index")
 
 
 class TurnRecorder:
@@ -84,7 +85,7 @@ class TurnRecorder:
         self._dropped_count = 0
         self._states: dict[str, dict[bytes, Answer]] = {}
         self._is_closing = self._is_closed = False
-        self._made(self._end | {"at": times.at_of(clock())})
+        self._checked(self._end | {"at": times.at_of(clock())})
         self._outbox = Outbox(log)
         self._stop = weakref.finalize(self, self._outbox.stop, wait=False)
         self._stop.atexit = False
@@ -105,20 +106,20 @@ class TurnRecorder:
 
     # -- the events of a turn ----------------------------------------------------------------
 
-    def message(self, role: str, said: Any, *, key: str | None = None, **common: Any) -> Answer:  # noqa: ANN401 - content
+    def message(self, role: str, content: Any, *, key: str | None = None, **common: Any) -> Answer:  # noqa: ANN401 - content
         """Record a message.
 
         Args:
             role: `user`, `assistant`, `system` …
-            said: Text, or a list of parts.
+            content: Text, or a list of parts.
             key: A key of your own. A longer text with the same key replaces a shorter one.
             common: `at`, `extra`.
         """
-        return self._add("message.recorded", key, ("message",), role=role, content=said, **common)
+        return self._add("message.recorded", key, ("message",), role=role, content=content, **common)
 
-    def thought(self, said: Any, *, key: str | None = None, **common: Any) -> Answer:  # noqa: ANN401 - content
+    def thought(self, content: Any, *, key: str | None = None, **common: Any) -> Answer:  # noqa: ANN401 - content
         """Record a thought of the model. A longer text with the same key replaces a shorter one."""
-        return self._add("thought.recorded", key, ("thought",), content=said, **common)
+        return self._add("thought.recorded", key, ("thought",), content=content, **common)
 
     def tool_call(self, call: str, **fields: Any) -> Answer:  # noqa: ANN401 - content, checked by the type
         """Record one state of a tool call; call it again as the call grows.
@@ -199,7 +200,7 @@ class TurnRecorder:
         self._outbox.check()
         if type(count) is not int or not 0 <= count <= limits.SEQ_MAX:
             raise UsageError(f"Invalid number of events {count!r}. Nothing was counted. Pass an integer, 0 or more.")
-        with self._outbox.alone():
+        with self._outbox.lock:
             if self._is_closing:
                 raise UsageError(f"Turn {self.turn} is closed. Its end does not count these {count} events.")
             self._dropped_count += count
@@ -231,12 +232,12 @@ class TurnRecorder:
         try:
             self._outbox.flush(timeout_s)
         except RightfulError:
-            lost = self._outbox.give_up(timeout_s)
+            lost = self._outbox.drop_queued(timeout_s)
             self._is_closing = False  # the end is created again
             self.dropped(sum(waiting.event.index != self._next for waiting in lost))
 
     def _close(self, stop_reason: str | None) -> None:
-        with self._outbox.alone():
+        with self._outbox.lock:
             fields = {
                 "at": times.at_of(self._clock()),
                 "index": self._next,
@@ -244,7 +245,7 @@ class TurnRecorder:
                 "event_count": self._next + 1,
                 "dropped_count": self._dropped_count + self._outbox.refused_count,
             }
-            event, body = self._made(self._end | fields)
+            event, body = self._checked(self._end | fields)
             self._outbox.put(event, len(body))
             self._is_closing = True
 
@@ -261,10 +262,10 @@ class TurnRecorder:
         self._outbox.check()
         parts = (self.session, names[0], self.turn, *names[1:])
         shared = key if key is not None or len(names) == 1 else composite_key(*parts)
-        if not fields.keys().isdisjoint(_OURS):
-            raise UsageError(f"The turn sets {', '.join(_OURS)} itself. Nothing was recorded. Omit them.")
-        told = {"type": kind, "at": times.at_of(self._clock()) if at is None else at} | fields
-        event, body = self._made(told | {"key": shared or composite_key(*parts, 0)})
+        if not fields.keys().isdisjoint(_SET_BY_TURN):
+            raise UsageError(f"The turn sets {', '.join(_SET_BY_TURN)} itself. Nothing was recorded. Omit them.")
+        fields |= {"type": kind, "at": times.at_of(self._clock()) if at is None else at}
+        event, body = self._checked(fields | {"key": shared or composite_key(*parts, 0)})
         digest = hashlib.sha256(body).digest()
         with self._outbox.room(len(body), self._timeout_s):
             if self._is_closing:
@@ -277,12 +278,12 @@ class TurnRecorder:
             self._next += 1
             return states[digest]
 
-    def _made(self, told: dict[str, Any]) -> tuple[Event, bytes]:
+    def _checked(self, fields: dict[str, Any]) -> tuple[Event, bytes]:
         """Return the checked event, with its own copy of the content, and the encoded body."""
-        checked = wire.check(self._common | told)
+        checked = wire.check(self._common | fields)
         body = encode_body(checked.event)
-        said = body_kind(type(checked.event)).decode(body)  # the caller may change its objects later
-        kept = {name: getattr(said, name) for name in checked.event.CONTENT}
+        copy = body_kind(type(checked.event)).decode(body)  # the caller may change its objects later
+        copied = {name: getattr(copy, name) for name in checked.event.CONTENT}
         if checked.escaped:
-            kept = {name: content.restore(value) for name, value in kept.items()}
-        return structs.replace(checked.event, **kept), body
+            copied = {name: restore(value) for name, value in copied.items()}
+        return structs.replace(checked.event, **copied), body

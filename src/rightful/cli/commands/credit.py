@@ -98,39 +98,39 @@ def run(args: argparse.Namespace) -> int:
     from rightful.cli.show import show_credit
     from rightful.recording import session_credit
 
-    asked = session_credit.credit_request(args.workspace_session_id, args.exposure_session_id)
+    request = session_credit.credit_request(args.workspace_session_id, args.exposure_session_id)
     rate = _decay_rate(args)
     publication = _publication(args)
     records = session_credit.read_records(args.session_records)
-    said = _said(args, asked, records)._replace(decay_rate=rate)
+    graded = _requested_grade(args, request, records)._replace(decay_rate=rate)
     if records.problem:
         terminal.warn_stderr(f"{records.problem}; it was not used.")
     try:
         ledger = _opened(args)
     except LedgerNotFoundError as error:
-        exposure = session_credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
+        exposure = session_credit.read_exposure(args.session_state_dir, request, records.ids(request))
         if args.dry_run:
             _warn_without_ledger(args, error)
-            return _answer(args, asked, _with_rewards(args, said, exposure), exposure, [])
+            return _answer(args, request, _with_rewards(args, graded, exposure), exposure, [])
         terminal.warn_stderr(f"nothing was recorded: {_no_ledger(error.path)}")
         if exposure.state == "found":
             return error.exit_code
-        return _answer(args, asked, said, exposure, [])
+        return _answer(args, request, graded, exposure, [])
     with ledger:
-        asked = _in_ledger(ledger, asked, args.session_state_dir)
-        said = said._replace(exposure_session=asked.exposure_session)
+        request = _in_ledger(ledger, request, args.session_state_dir)
+        graded = graded._replace(exposure_session=request.exposure_session)
         names = ledger.projected().catch_up().names
         written = (name for name, alias in zip(names.texts, names.alias, strict=True) if not alias)
-        others = [*records.ids(asked), *session_credit.known_ids(asked, written)]
-        exposure = session_credit.read_exposure(args.session_state_dir, asked, others)
-        said = _with_rewards(args, said, exposure)
+        others = [*records.ids(request), *session_credit.known_ids(request, written)]
+        exposure = session_credit.read_exposure(args.session_state_dir, request, others)
+        graded = _with_rewards(args, graded, exposure)
         if args.dry_run:
-            return _answer(args, asked, said, exposure, [])
-        receipts = _append(args, ledger, asked, exposure, said)
-        _note_made(asked, receipts)
-        happened = show_credit.sentence(ledger, receipts, said, empty=exposure.state == "empty")
+            return _answer(args, request, graded, exposure, [])
+        receipts = _append(args, ledger, request, exposure, graded)
+        _note_made(request, receipts)
+        happened = show_credit.sentence(ledger, receipts, graded, empty=exposure.state == "empty")
         published = None if publication is None else _published(args, ledger, publication)
-    code = _answer(args, asked, said, exposure, receipts, happened, published)
+    code = _answer(args, request, graded, exposure, receipts, happened, published)
     credited = any(receipt.outcome in {"appended", "duplicate"} for receipt in receipts)
     return code if published is None else max(code, published.print(args, credited=credited))
 
@@ -147,21 +147,21 @@ def _warn_without_ledger(args: argparse.Namespace, error: LedgerNotFoundError) -
         terminal.note_stderr(f"no ledger at {error.path}; without --dry-run it would be created.")
 
 
-def _in_ledger(ledger: Ledger, asked: CreditRequest, folder: str) -> CreditRequest:
+def _in_ledger(ledger: Ledger, request: CreditRequest, folder: str) -> CreditRequest:
     """Return what was asked with the names that the ledger has for it.
 
     Args:
         ledger: The ledger.
-        asked: The ids as they were given.
+        request: The ids as they were given.
         folder: The lesson hook's state folder. An id that has a record there is a whole id, not a beginning.
 
     Raises:
         UsageError: Several sessions fit an id.
     """
     facts = ledger.projected().catch_up()
-    return asked.named(
-        None if asked.workspace_id is None else _name(facts, asked.workspace_id, "workspace", folder),
-        None if asked.exposure_id is None else _name(facts, asked.exposure_id, "claude-code", folder),
+    return request.with_ledger_names(
+        None if request.workspace_id is None else _name(facts, request.workspace_id, "workspace", folder),
+        None if request.exposure_id is None else _name(facts, request.exposure_id, "claude-code", folder),
     )
 
 
@@ -187,13 +187,15 @@ def _name(facts: Facts, given: str, space: str, folder: str) -> str | None:
     return fitting[0] if fitting else None
 
 
-def _note_made(asked: CreditRequest, receipts: list[Receipt]) -> None:
+def _note_made(request: CreditRequest, receipts: list[Receipt]) -> None:
     """Name the sessions that a credit added to the ledger; a typing error would be one."""
-    if asked.made and any(receipt.outcome == "appended" for receipt in receipts):
-        terminal.note_stderr(f"no session of this ledger had that id, so it now has {' and '.join(asked.made)}.")
+    if request.new_sessions and any(receipt.outcome == "appended" for receipt in receipts):
+        terminal.note_stderr(
+            f"no session of this ledger had that id, so it now has {' and '.join(request.new_sessions)}."
+        )
 
 
-def _said(args: argparse.Namespace, asked: CreditRequest, records: Records) -> GradeContent:
+def _requested_grade(args: argparse.Namespace, request: CreditRequest, records: Records) -> GradeContent:
     """Return the grade that was given, or that the session records hold."""
     from rightful.importers.shared.grade_numbers import GradeContent
 
@@ -203,13 +205,13 @@ def _said(args: argparse.Namespace, asked: CreditRequest, records: Records) -> G
         raise UsageError("--outcome is empty; nothing was credited. Pass a word, or omit it.")
     if args.grade is not None or args.outcome is not None:
         outcome = None if args.outcome == "unknown" else args.outcome
-        return GradeContent(args.grade, outcome, asked.exposure_session)
-    if args.session_records is None or asked.workspace_id is None:
+        return GradeContent(args.grade, outcome, request.exposure_session)
+    if args.session_records is None or request.workspace_id is None:
         raise UsageError(
             "the grade is missing; nothing was credited. Pass --grade or --outcome, or --session-records "
             "and --workspace-session-id to look it up."
         )
-    return records.said(asked.workspace_id)._replace(exposure_session=asked.exposure_session)
+    return records.last_grade(request.workspace_id)._replace(exposure_session=request.exposure_session)
 
 
 def _decay_rate(args: argparse.Namespace) -> float | None:
@@ -221,7 +223,7 @@ def _decay_rate(args: argparse.Namespace) -> float | None:
     return rate
 
 
-def _with_rewards(args: argparse.Namespace, said: GradeContent, exposure: Exposure) -> GradeContent:
+def _with_rewards(args: argparse.Namespace, graded: GradeContent, exposure: Exposure) -> GradeContent:
     """Return a grade with the rewards of single lessons, by their names in the exposure.
 
     Raises:
@@ -244,7 +246,7 @@ def _with_rewards(args: argparse.Namespace, said: GradeContent, exposure: Exposu
             which = "fits several lessons" if fit else "is not a lesson of the exposure"
             raise UsageError(f"--arm-reward: {name!r} {which} ({listed}); nothing was credited. Pass the path of one.")
         found[fit[0]] = reward
-    return said._replace(per_arm=found or None)
+    return graded._replace(per_arm=found or None)
 
 
 def _publication(args: argparse.Namespace) -> Target | None:
@@ -270,12 +272,12 @@ def _publication(args: argparse.Namespace) -> Target | None:
     return planning.checked(planning.PlanRequest(args.publish, args.reader, policy))
 
 
-def _published(args: argparse.Namespace, ledger: Ledger, asked: Target) -> Published:
+def _published(args: argparse.Namespace, ledger: Ledger, target: Target) -> Published:
     """Write the beliefs to a bandit's file, as `backfill apply` does; the credit stays, whatever comes of it."""
     from rightful.cli.commands import backfill
 
     try:
-        return Published(*backfill.publish(args, ledger, asked), None)
+        return Published(*backfill.publish(args, ledger, target), None)
     except RightfulError as error:
         return Published(None, None, error)
 
@@ -329,33 +331,35 @@ def _opened(args: argparse.Namespace) -> Ledger:
 
 
 def _append(
-    args: argparse.Namespace, ledger: Ledger, asked: CreditRequest, exposure: Exposure, said: GradeContent
+    args: argparse.Namespace, ledger: Ledger, request: CreditRequest, exposure: Exposure, graded: GradeContent
 ) -> list[Receipt]:
     from rightful.log.log import now_us
     from rightful.recording import session_credit
 
-    if not exposure.stands or (said.reward is None and said.outcome is None):
+    if not exposure.is_recorded or (graded.reward is None and graded.outcome is None):
         return []
     context = None if args.context is None else tuple(value or None for value in args.context)
-    return session_credit.append(ledger.log, asked, *session_credit.events_of(asked, exposure, said, now_us(), context))
+    return session_credit.append(
+        ledger.log, request, *session_credit.events_of(request, exposure, graded, now_us(), context)
+    )
 
 
 def _answer(
     args: argparse.Namespace,
-    asked: CreditRequest,
-    said: GradeContent,
+    request: CreditRequest,
+    graded: GradeContent,
     exposure: Exposure,
     receipts: list[Receipt],
     happened: str = "nothing was recorded",
     published: Published | None = None,
 ) -> int:
     if args.json:
-        document = _document(args, asked, said, exposure, receipts)
+        document = _document(args, request, graded, exposure, receipts)
         document |= {} if published is None else {"published": published.document()}
         terminal.print_json(document | {"happened": None if args.dry_run else happened})
     else:
-        terminal.print_stdout(f"Session: {asked.id}")
-        terminal.print_stdout(f"Outcome: {_outcome(args, said)}")
+        terminal.print_stdout(f"Session: {request.id}")
+        terminal.print_stdout(f"Outcome: {_outcome(args, graded)}")
         terminal.print_stdout(_lessons(exposure))
         if args.dry_run:
             terminal.print_stdout("(dry run: nothing was written)")
@@ -372,11 +376,11 @@ def _answer(
     return terminal.highest_code(_CODES.get(receipt.outcome, terminal.DONE) for receipt in receipts)
 
 
-def _outcome(args: argparse.Namespace, said: GradeContent) -> str:
-    word = said.outcome or args.outcome
-    if said.reward is not None:
-        return f"{word or 'not given'} (reward {said.reward:.3f}, from the grade)"
-    return f"{word} (the policy sets the reward)" if said.outcome else f"{word} (no reward: nothing is credited)"
+def _outcome(args: argparse.Namespace, graded: GradeContent) -> str:
+    word = graded.outcome or args.outcome
+    if graded.reward is not None:
+        return f"{word or 'not given'} (reward {graded.reward:.3f}, from the grade)"
+    return f"{word} (the policy sets the reward)" if graded.outcome else f"{word} (no reward: nothing is credited)"
 
 
 def _lessons(exposure: Exposure) -> str:
@@ -396,13 +400,13 @@ def _bandit_file(args: argparse.Namespace) -> Path | None:
 
 
 def _document(
-    args: argparse.Namespace, asked: CreditRequest, said: GradeContent, exposure: Exposure, receipts: list[Receipt]
+    args: argparse.Namespace, request: CreditRequest, graded: GradeContent, exposure: Exposure, receipts: list[Receipt]
 ) -> dict[str, Any]:
     return {
-        "session": asked.id,
-        "outcome": said.outcome,
-        "grade": said.reward,
-        "exposure": {"state": exposure.state, "why": exposure.why or None, "session": asked.shown_to},
+        "session": request.id,
+        "outcome": graded.outcome,
+        "grade": graded.reward,
+        "exposure": {"state": exposure.state, "why": exposure.why or None, "session": request.exposed},
         "lessons": list(exposure.arms),
         "dry_run": args.dry_run,
         "bandit_file": None if args.bandit_dir is None else str(_bandit_file(args)),

@@ -21,7 +21,7 @@ from rightful.errors import StorageError, UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.handoffs.handoffs import Handoff, Listed
+    from rightful.handoffs.handoffs import Handoff, HandoffSummary
 
 _STDIN = "-"
 
@@ -113,9 +113,9 @@ def _take(args: argparse.Namespace) -> int:
 
 
 def _document(handoff: Handoff) -> dict[str, Any]:
-    from rightful.handoffs.handoffs import plain
+    from rightful.handoffs.handoffs import stored_payload
 
-    form, payload = plain(handoff.payload)
+    form, payload = stored_payload(handoff.payload)
     return {
         "id": handoff.id,
         "name": handoff.name,
@@ -170,7 +170,7 @@ def _list(args: argparse.Namespace) -> int:
     return terminal.DONE
 
 
-def _cells(handoff: Listed) -> list[str]:
+def _cells(handoff: HandoffSummary) -> list[str]:
     taken = (
         "" if handoff.taken_at is None else f" by {handoff.taken_by} at {times.text_of(times.us_of(handoff.taken_at))}"
     )

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 _POLICY = Policy()
 
 
-def sentence(ledger: Ledger, receipts: Sequence[Receipt], said: GradeContent, *, empty: bool) -> str:
+def sentence(ledger: Ledger, receipts: Sequence[Receipt], graded: GradeContent, *, empty: bool) -> str:
     """Return the result of a credit.
 
     Args:
         ledger: Where it was appended.
         receipts: Those of its exposure and its grade; none where nothing was appended.
-        said: The grade.
+        graded: The grade.
         empty: Whether the exposure lists nothing.
     """
     if not receipts:
@@ -44,7 +44,7 @@ def sentence(ledger: Ledger, receipts: Sequence[Receipt], said: GradeContent, *,
     row = int(np.flatnonzero(facts.grades["pos"] == grade.position)[0])
     touched = [int(number) for number in (facts.grades["name"][row], facts.grades["target"][row]) if number >= 0]
     case = case_of(facts, _POLICY, facts.watermark, touched)
-    pays = _pays(case, row, said) or (None if grade.outcome == "duplicate" else _replaced(case, row))
+    pays = _pays(case, row, graded) or (None if grade.outcome == "duplicate" else _replaced(case, row))
     return f"{_recorded(facts, row, receipts, paid=pays is None and not empty)}{'; ' + pays if pays else ''}"
 
 
@@ -73,7 +73,7 @@ def _replaced(case: Case, row: int) -> str | None:
     return f"replaces {listed(labels)} for credit" if labels else None
 
 
-def _pays(case: Case, row: int, said: GradeContent) -> str | None:
+def _pays(case: Case, row: int, graded: GradeContent) -> str | None:
     """Return why a grade gives no credit under `bound`, or that another one counts; None if it gives credit."""
     unit = case.unit_of.get(row)
     if unit is None:
@@ -83,7 +83,7 @@ def _pays(case: Case, row: int, said: GradeContent) -> str | None:
         return None
     if number == UNMAPPED:
         words = ", ".join(_POLICY.outcomes)
-        return f"gives no credit under bound: unmapped outcome {said.outcome!r}; the policy maps only {words}"
+        return f"gives no credit under bound: unmapped outcome {graded.outcome!r}; the policy maps only {words}"
     return f"gives no credit under bound: {bin_name(number)} ({why(case, unit, number)})"
 
 
