@@ -28,13 +28,13 @@ from rightful.ledger import Ledger
 from rightful.storage.environment import store_files
 from rightful.storage.recorder import LMDBRecorder
 from rightful.storage.tables.query import raw_rows
-from rightful.storage.tables.snapshot import Moment, look
+from rightful.storage.tables.snapshot import Snapshot, look
 from rightful.storage.tables.store_kinds import TREE
-from rightful.storage.tables.store_tables import LEDGER, Tables, pack_positions, tree_record, word_key
+from rightful.storage.tables.store_tables import LEDGER, Tables, pack_positions, word_key
 
 TABLES = tuple(LEDGER.tables)
 Entries = list[tuple[bytes, bytes]]
-_EMPTY = tree_record(Frontier())
+_EMPTY = Frontier().record()
 
 
 class Commit(NamedTuple):
@@ -120,7 +120,7 @@ class Twin:
         commits: list[Commit] = []
         while len(commits) != most and (rows := self._since(self._frontier.size, batch)):
             self._frontier.extend([row.value[:HASH_BYTES] for row in rows])
-            commits.append(_commit(rows, tree_record(self._frontier)))
+            commits.append(_commit(rows, self._frontier.record()))
         return commits
 
     def _since(self, after: int, count: int) -> list[_Row]:
@@ -159,7 +159,7 @@ class Twin:
         """See that both stores hold the same, key by key and byte by byte."""
         look(self._ours, self._check)
 
-    def _check(self, now: Moment) -> None:
+    def _check(self, now: Snapshot) -> None:
         with self.bare.begin() as bare:
             assert (bare.get(TREE, db=self.tables["meta"]) or _EMPTY) == now.tree()
             behind = _commit(_rows(now, now.tabled, limits.JOURNAL_ROWS), now.tree())
@@ -174,7 +174,7 @@ def _tables(ledger: Ledger) -> Tables:
     return ledger.log.recorder.tables()
 
 
-def _rows(now: Moment, after: int, count: int) -> list[_Row]:
+def _rows(now: Snapshot, after: int, count: int) -> list[_Row]:
     """Return the rows after a position, be they in the tables or in the journal; at most so many."""
     values, payloads = list[bytes](), list[bytes | None]()
     while (left := min(count, now.head - after) - len(values)) > 0:

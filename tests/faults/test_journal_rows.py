@@ -312,8 +312,7 @@ def test_nor_is_it_when_the_torn_ones_position_went_into_the_tables(
 
 def _forged(last: int) -> bytes:
     """Return what says of the row behind a position that it was durable, over a check of nothing but zeros."""
-    record, body = Seal(bytes(48), 1).pack([Kept(b"forged", None)], b"", last + 2, last + 1, bytes(32))
-    return record.head + body
+    return Seal(bytes(48), 1).pack([Kept(b"forged", None)], b"", last + 2, last + 1, bytes(32))[0]
 
 
 def test_what_was_left_behind_the_end_says_nothing_whatever_it_holds(tmp_path: Path) -> None:

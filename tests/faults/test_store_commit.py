@@ -166,7 +166,7 @@ def test_a_batch_that_does_not_fit_takes_nobody_with_it(tmp_path: Path, monkeypa
 
         def release() -> None:
             assert begun.wait(PATIENCE_S)
-            while recorder._store._writer._queue.qsize() < 4:  # type: ignore[union-attr]  # it is open
+            while recorder._store.writer._queue.qsize() < 4:  # type: ignore[union-attr]  # it is open
                 threading.Event().wait(0.001)
             go.set()
 

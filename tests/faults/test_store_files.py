@@ -332,11 +332,11 @@ def test_slots_of_killed_readers_are_freed_now_and_then(tmp_path: Path, monkeypa
     with opened(filled(tmp_path / "s")) as recorder:
         recorder.append([event()])
         run(KILLED_READER, tmp_path / "s" / "store")
-        assert _readers(recorder) > {os.getpid()}
+        assert len(_readers(recorder) - {os.getpid()}) == 1
         recorder.append([event()])
         recorder.append([event()])
 
-        assert _readers(recorder) == {os.getpid()}
+        assert _readers(recorder) <= {os.getpid()}
 
 
 def _readers(recorder: LMDBRecorder) -> set[int]:

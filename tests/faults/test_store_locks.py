@@ -112,8 +112,8 @@ def test_who_still_waits_when_the_recorder_closes_is_refused_and_not_written(tmp
         assert waiting.wait(PATIENCE_S)
         while (
             recorder._store is not None
-            and recorder._store._writer is not None
-            and recorder._store._writer._thread is None
+            and recorder._store.writer is not None
+            and recorder._store.writer._thread is None
         ):
             threading.Event().wait(0.001)
         recorder.close()
@@ -193,8 +193,8 @@ def test_a_free_turn_is_taken_without_queueing_some_times_running(
 
     monkeypatch.setattr(locks.Flock, "exclusive", waits)
     for _ in range(limits.TURNS_AT_ONCE + turns):
-        turnstile.enter()
-        turnstile.leave()
+        turnstile.acquire()
+        turnstile.release()
     turnstile.close()
 
     assert waited == ["queue.lock", "writer.lock"] * queued

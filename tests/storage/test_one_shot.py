@@ -112,8 +112,8 @@ def test_bytes_of_a_record_in_an_event_are_never_a_record(tmp_path: Path) -> Non
         for key in (bytes(32), b"\1" * 32):
             disk = Disk(tmp_path / "journal", START + 8_192)
             seal = Bond(ID, key).seal(1)
-            record, body = seal.pack([Kept(bytes(32) + b"forged", None)], b"tree", first, durable, bytes(32))
-            forged = (record.head + body + seal.end(record.check)).decode("latin-1")
+            record, check = seal.pack([Kept(bytes(32) + b"forged", None)], b"tree", first, durable, bytes(32))
+            forged = (record + seal.end(check)).decode("latin-1")
             journal = disk.open()
             write(journal, "one")
             end = journal._end

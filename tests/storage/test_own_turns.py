@@ -57,10 +57,10 @@ def test_who_would_have_to_wait_for_another_process_gives_up_when_the_time_is_ov
     tmp_path: Path, recorder: LMDBRecorder
 ) -> None:
     turnstile = locks.Turnstile(tmp_path / "s")  # another opening of the file, as another process has it
-    turnstile.enter()
+    turnstile.acquire()
 
     error = served(lambda: recorder.decide(lambda _: [event("late")], timeout_s=0.05, inline=True))
-    turnstile.leave()
+    turnstile.release()
     turnstile.close()
 
     assert isinstance(error, BusyError)
@@ -108,8 +108,20 @@ def test_threads_that_serve_themselves_and_others_write_without_a_gap_and_one_tu
 ) -> None:
     """Their process has one lock for the turn: who gave back that of another would let another process in."""
     turns: list[str] = []
-    for name in ("enter", "try_enter", "leave"):
-        monkeypatch.setattr(locks.Turnstile, name, noting(getattr(locks.Turnstile, name), name[-5:], turns))
+    turnstile, acquire = writer_of(recorder)._turnstile, locks.Turnstile.acquire
+    release = turnstile.release
+
+    def noted_acquire(turnstile: locks.Turnstile, *, waits: bool = True) -> bool:
+        is_acquired = acquire(turnstile, waits=waits)
+        turns.extend(["acquire"] * is_acquired)
+        return is_acquired
+
+    def noted_release() -> None:
+        turns.append("release")
+        release()
+
+    monkeypatch.setattr(locks.Turnstile, "acquire", noted_acquire)
+    monkeypatch.setattr(turnstile, "release", noted_release)
 
     def write() -> list[int]:
         return [recorder.append([event()]) for _ in range(50)]
@@ -121,22 +133,7 @@ def test_threads_that_serve_themselves_and_others_write_without_a_gap_and_one_tu
 
     assert sorted(position for each in positions for position in each) == list(range(1, 401))
     assert found(recorder) == list(range(1, 401))
-    assert turns == ["enter", "leave"] * (len(turns) // 2)
-
-
-def noting(real: Callable[[locks.Turnstile], bool | None], name: str, turns: list[str]) -> Callable[..., bool | None]:
-    """Note what was done, unless it was not, or was noted by what it calls."""
-
-    def done(turnstile: locks.Turnstile) -> bool | None:
-        if name == "leave":
-            turns.append(name)
-        before = len(turns)
-        result = real(turnstile)
-        if result and len(turns) == before:
-            turns.append(name)
-        return result
-
-    return done
+    assert turns == ["acquire", "release"] * (len(turns) // 2)
 
 
 def test_a_decision_that_fails_fails_for_its_caller_alone(recorder: LMDBRecorder) -> None:
@@ -182,13 +179,14 @@ def test_a_sync_that_fails_leaves_it_unknown_and_the_next_turn_writes_it_again(
 def test_a_turn_that_cannot_be_given_back_is_told_and_keeps_nobody_waiting(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unlock = locks.Flock.unlock
+    turnstile = writer_of(recorder)._turnstile
+    release = turnstile.release
 
-    def fails(lock: locks.Flock) -> None:
-        unlock(lock)
+    def fails() -> None:
+        release()
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(locks.Flock, "unlock", fails)
+    monkeypatch.setattr(turnstile, "release", fails)
     error = served(lambda: append(recorder))
     monkeypatch.undo()
 
@@ -251,11 +249,11 @@ def test_who_finds_others_waiting_when_it_could_begin_leaves_them_to_the_writer(
             pass
         writer._put = puts  # type: ignore[method-assign]
 
-    turnstile.enter()
+    turnstile.acquire()
     writer._at_work = Late(lock, meanwhile)  # type: ignore[assignment]
     begun_last = begun(lambda: append(recorder))
     assert queued.wait(PATIENCE_S)
-    turnstile.leave()
+    turnstile.release()
     turnstile.close()
     for thread in threads:
         thread.join(5)

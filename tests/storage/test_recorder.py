@@ -10,12 +10,12 @@ import pytest
 from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
 from eventsourcing.persistence import ProgrammingError
 from tests.contracts.support import PATIENCE_S
+from tests.storage.turns import writer_of
 
 from rightful import limits
 from rightful.encoding import envelope
 from rightful.encoding.merkle import EMPTY_ROOT, Frontier, leaf_hash
 from rightful.errors import DamagedRowError, OutcomeUnknownError, ReadOnlyStoreError
-from rightful.storage.locks import Turnstile
 from rightful.storage.port import LedgerEvent, Row, View
 from rightful.storage.recorder import LMDBRecorder
 from rightful.storage.tables.query import read_page
@@ -183,13 +183,14 @@ def test_a_row_that_is_missing_is_damage_whatever_fills_a_page(
 def test_whatever_ends_a_turn_reaches_its_caller_and_the_thread_writes_on(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(turnstile: Turnstile) -> None:
-        leave(turnstile)
+    def fails() -> None:
+        release()
         raise OSError("odd")
 
-    leave = Turnstile.leave
+    turnstile = writer_of(recorder)._turnstile
+    release = turnstile.release
     with monkeypatch.context() as patch:
-        patch.setattr(Turnstile, "leave", fails)
+        patch.setattr(turnstile, "release", fails)
         with pytest.raises(OutcomeUnknownError, match="OSError: odd"):
             recorder.decide(lambda _: [row(1)], timeout_s=PATIENCE_S)
 

@@ -103,7 +103,7 @@ def test_tags_are_found_by_how_they_begin_as_soon_as_a_row_that_one_may_see_has_
 
 
 def test_what_is_cut_is_found_no_more_and_what_comes_in_its_place_is(tail: Tail) -> None:
-    kept, (tags, _) = tail.tagged("x"), tail._index()
+    kept, (tags, _) = tail.tagged("x"), tail._words()
     tail.cut(11)
 
     assert (tail.last, list(tail.tagged("x")), list(tail.tagged("xy"))) == (11, [11], [])
@@ -128,7 +128,7 @@ def test_only_rows_that_the_journal_may_keep_are_indexed_when_added(more: int) -
     tail = Tail(10, CODEC)
     tail.grow(rows(events), events)
 
-    assert bool(tail._tags) == (not more)
+    assert bool(tail._index[0]) == (not more)
     assert [list(tail.tagged(tag)) for tag in ("t0", "t511", "t1000")] == [[11], [522], []]
     assert len(tail.fitting(query((("a",), ())), 0, tail.last)) == len(events)
 

@@ -15,8 +15,8 @@ from rightful.storage.writer import Writer
 
 def writer_of(recorder: LMDBRecorder) -> Writer:
     assert recorder._store is not None
-    assert recorder._store._writer is not None
-    return recorder._store._writer
+    assert recorder._store.writer is not None
+    return recorder._store.writer
 
 
 def begun(work: Callable[[], object]) -> Callable[[], Any]:

@@ -112,13 +112,9 @@ class BodyKind(msgspec.Struct, frozen=True):  # a named tuple takes four times a
     decode: Callable[[bytes], Any]
 
 
-_kinds: dict[type[Event], BodyKind] = {}
-
-
+@cache
 def body_kind(kind: type[Event]) -> BodyKind:
     """Return how the body of an event type is encoded and decoded."""
-    if found := _kinds.get(kind):
-        return found
     head = HEAD_FIELDS - {"id"} if kind is EventWithdrawn else HEAD_FIELDS
     fields = [field for field in msgspec.structs.fields(kind) if field.name not in head]
     struct = msgspec.defstruct(
@@ -132,8 +128,7 @@ def body_kind(kind: type[Event]) -> BodyKind:
     )
     names = [field.name for field in fields]
     getter = attrgetter(*names) if len(names) > 1 else (lambda event, get=attrgetter(names[0]): (get(event),))
-    _kinds[kind] = BodyKind(struct, getter, msgspec.json.Decoder(struct).decode)
-    return _kinds[kind]
+    return BodyKind(struct, getter, msgspec.json.Decoder(struct).decode)
 
 
 def _definition(field: msgspec.structs.FieldInfo) -> tuple[Any, ...]:

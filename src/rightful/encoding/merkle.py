@@ -87,13 +87,13 @@ class Frontier:
         """Return an independent copy."""
         return Frontier(self.size, self._peaks)
 
-    def to_bytes(self) -> bytes:
-        """Return the stored form: the size as 8 bytes, big-endian, and the subtree roots."""
-        return self.size.to_bytes(_SIZE_BYTES, "big") + b"".join(self._peaks)
+    def record(self) -> bytes:
+        """Return the stored form: the root, the size as 8 bytes, big-endian, and the subtree roots."""
+        return self.root() + self.size.to_bytes(_SIZE_BYTES, "big") + b"".join(self._peaks)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Frontier:
-        """Return the frontier of a stored form.
+        """Return the frontier of a stored form after its root.
 
         Raises:
             ValueError: The bytes are not a frontier: their number does not match their size field.

@@ -13,6 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -134,8 +135,7 @@ class Log:
                 f"Too many events: {len(batch)}. One append takes at most {limits.BATCH_EVENTS}. Nothing was written. "
                 "Send fewer at once."
             )
-        prepared = self._prepare(batch)
-        ready = [candidate for candidate in prepared if isinstance(candidate, _Prepared)]
+        ready, invalid = self._prepare(batch)
         decision = _Decision(ready, self._clock, unless, after, self.path, all_new=all_new)
         if ready:
             try:
@@ -145,18 +145,21 @@ class Log:
                 raise OutcomeUnknownError(error.path, ids, error.why) from error
         if wrote is not None:
             wrote += decision.rows
-        decided = iter(decision.receipts)
-        return [result if isinstance(result, Receipt) else next(decided) for result in prepared]
+        receipts = decision.receipts
+        for at, receipt in invalid:
+            receipts.insert(at, receipt)
+        return receipts
 
-    def _prepare(self, batch: Sequence[Event | Mapping[str, Any]]) -> list[_Prepared | Receipt]:
+    def _prepare(self, batch: Sequence[Event | Mapping[str, Any]]) -> tuple[list[_Prepared], list[tuple[int, Receipt]]]:
+        """Return the valid events, and the places and receipts of the others."""
         salts = self._entropy(SALT_BYTES * len(batch))
-        prepared: list[_Prepared | Receipt] = []
+        ready, invalid = list[_Prepared](), list[tuple[int, Receipt]]()
         for at, proposed in enumerate(batch):
             try:
-                prepared.append(_prepare(proposed, salts[at * SALT_BYTES : (at + 1) * SALT_BYTES]))
+                ready.append(_prepare(proposed, salts[at * SALT_BYTES : (at + 1) * SALT_BYTES]))
             except InvalidEventError as error:
-                prepared.append(Receipt(None, "invalid", None, None, str(error)))
-        return prepared
+                invalid.append((at, Receipt(None, "invalid", None, None, str(error))))
+        return ready, invalid
 
     def head(self) -> int:
         """Return the last position; 0 if the log is empty."""
@@ -362,19 +365,23 @@ class _Decision:
         self._after = after
         self._path = path
         self._all_new = all_new
-        ids = [event.id for event in batch]
-        self._repeated = frozenset(ids) if len(set(ids)) < len(ids) else frozenset[str]()
+        self._has_repeats = len(set(map(attrgetter("id"), batch))) < len(batch)
         self.receipts: list[Receipt] = []
         self.rows: list[Stored] = []
 
     def __call__(self, view: View) -> Sequence[DCBEvent]:
         self.receipts, self.rows = [], []
-        recorded_at_us = self._now(view)
+        last, recorded_at_us = view.last(), self._clock()
+        if last is not None:  # never earlier than the row before, whatever the clock returns
+            recorded_at_us = max(recorded_at_us, _recorded_at.decode(last.data).recorded_at_us)
         written: list[DCBEvent] = []
         decided: dict[str, list[Stored]] = {}
         head = view.head
         for event in self._batch:
-            rows = decided.get(event.id) or _rows_of(view, event.id, self._path)
+            rows = decided.get(event.id)
+            if rows is None:  # checked, since a flipped bit in a salt would turn an identical repeat into a conflict
+                found = view.tagged(f"id:{event.id}")
+                rows = checked([Row(at, row.data, row.payload) for at, row in found], self._path) if found else []
             verdict = classify(event, rows) if rows else NEW
             position = verdict.position
             if not position:
@@ -383,12 +390,12 @@ class _Decision:
                 tags = envelopes.tags_of(event.id, event.session)
                 written.append(LedgerEvent(event.type, envelopes.encode(row), tags, event.payload))
                 self.rows.append(Stored(position, row, event.payload))
-                if event.id in self._repeated:
+                if self._has_repeats:
                     decided[event.id] = [*rows, self.rows[-1]]
             self.receipts.append(
                 Receipt(event.id, verdict.outcome, position, verdict.first or position, verdict.reason)
             )
-        if written and self._fails(view):
+        if written and (self._all_new or self._unless is not None) and self._fails(view):
             raise ConditionFailedError(self._after or 0)
         return written
 
@@ -396,18 +403,6 @@ class _Decision:
         if self._all_new and any((receipt.first or 0) <= view.head for receipt in self.receipts):
             return True
         return self._unless is not None and view.matches(self._unless, self._after)
-
-    def _now(self, view: View) -> int:
-        """Return the time of recording; never earlier than that of the last row, whatever the clock returns."""
-        last = view.last()
-        now = self._clock()
-        return now if last is None else max(now, _recorded_at.decode(last.data).recorded_at_us)
-
-
-def _rows_of(view: View, event_id: str, path: str) -> list[Stored]:
-    """Return the checked rows of an id: a flipped bit in a salt would turn an identical repeat into a conflict."""
-    found = view.tagged(f"id:{event_id}")
-    return checked([Row(position, event.data, event.payload) for position, event in found], path) if found else []
 
 
 def _row(one: _Prepared, verdict: Verdict, recorded_at_us: int) -> Envelope:

@@ -22,9 +22,9 @@ from rightful.storage.journal.journal_records import Tabled
 from rightful.storage.journal.journal_rows import Kept, Tail, is_damaged
 from rightful.storage.port import Decision, LedgerEvent
 from rightful.storage.tables.query import positions
-from rightful.storage.tables.snapshot import Moment
-from rightful.storage.tables.store_kinds import ABOUT, ROUND
-from rightful.storage.tables.store_tables import Tables, pack_position, tree_record, word_key
+from rightful.storage.tables.snapshot import Snapshot
+from rightful.storage.tables.store_kinds import ABOUT, ROUND, TREE
+from rightful.storage.tables.store_tables import Tables, pack_position, word_key
 from rightful.storage.transaction import SpoiledError, Transaction, UnclearError
 from rightful.storage.writer import Request
 
@@ -40,9 +40,9 @@ class Appender:
         self._env = env
         self._transaction = Transaction(env)
         self._frontier = Frontier()
-        self._tree = tree_record(self._frontier)  # the record of `_frontier`; b"" while it changes
+        self._tree = self._frontier.record()  # the record of `_frontier`; b"" while it changes
         self._reading: lmdb.Transaction[bytes] | None = None
-        self._now: Moment | None = None  # set from `begin` until the rows are written or abandoned
+        self._now: _View | None = None  # set from `begin` until the rows are written or abandoned
         self._added: _Added = None
         self._is_adding = False
         self._is_over = False  # whether the previous call of `begin` was followed by a commit, with nothing to undo
@@ -66,17 +66,15 @@ class Appender:
             now = self._look(journal.now())
         if now.head == now.tabled:  # else the process that began the round did
             self._tables.settle(now.txn.id())
-        tree = now.tree()
-        if tree != self._tree:
-            self._tree = b""
+        if not self._tree or now.stored_tree != self._tree:
+            tree, self._tree = now.tree(), b""
             self._frontier = self._tables.frontier(tree, is_checked=now.head > now.tabled)
             self._tree = tree
         self._now, self._before = now, now.head
-        self._view = _View(now, self._added)
 
-    def _look(self, known: Known) -> Moment:
+    def _look(self, known: Known) -> _View:
         self._reading = self._env.begin_read()
-        return Moment(self._tables, self._reading, *known)
+        return _View(self._tables, self._reading, *known)
 
     def _commit_again(self) -> None:
         """Re-commit the stored tree record: the previous commit reached the file but was never published to readers.
@@ -86,7 +84,7 @@ class Appender:
         """
         txn = self._transaction.begin()
         try:
-            self._tables.write_tree(txn, self._tables.tree(txn))
+            self._tables.write_tree(txn, txn.get(TREE, db=self._env.tables["meta"]) or b"")
             self._transaction.commit(lambda _: True)
         except (SpoiledError, UnclearError) as error:
             raise error.__cause__ or error from None
@@ -96,8 +94,10 @@ class Appender:
 
     def apply(self, request: Request) -> int:
         """Run a decision and add its events; return the position of the last."""
-        decision = cast("Decision", request.work)
-        events = decision(self._view)
+        decision, view = cast("Decision", request.work), self._now
+        assert view is not None
+        view.added = self._added
+        events = decision(view)
         if events:
             request.events = events
             self._add(events)
@@ -137,20 +137,26 @@ class Appender:
             SpoiledError: Nothing was written.
             UnclearError: It is not known whether anything was written.
         """
-        self._leave()
         now, journal = self._now, self._env.journal
         assert now is not None
-        rows = now.tail.after(self._before, now.tail.last)
+        now.txn.abort()
+        self._reading, tail = None, now.tail
+        rows = tail.rows[self._before - tail.start :] if self._before > tail.start else tail.rows[:]
         if not rows:
             self._answered = journal.answered()
             self._now = None
             self._is_over = True
             return
-        tree = tree_record(self._frontier)
+        if not tail.start + len(tail.rows) == now.head == self._frontier.size == self._before + len(rows):
+            self.abandon()
+            raise SpoiledError from StorageError(f"the rows for {self._env.root} are not those of its tree")
+        tree = self._frontier.record()
         try:
-            self._check_tree(now, len(rows))
             if journal.has_room(rows):
-                self._answered = self._into_journal(rows, tree)
+                try:
+                    self._answered = journal.write(rows, tree, self._before)
+                except StorageError as error:
+                    raise SpoiledError from error
             else:
                 self._answered = journal.answered()
                 journal.emptied(self._into_tables(now, tree))
@@ -165,18 +171,7 @@ class Appender:
         self._tree = tree
         self._is_over = True
 
-    def _check_tree(self, now: Moment, count: int) -> None:
-        """Check that exactly the rows that are written were added to the tree."""
-        if not now.tail.last == now.head == self._frontier.size == self._before + count:
-            raise SpoiledError from StorageError(f"the rows for {self._env.root} are not those of its tree")
-
-    def _into_journal(self, rows: Sequence[Kept], tree: bytes) -> tuple[int, bytes]:
-        try:
-            return self._env.journal.write(rows, tree, self._before)
-        except StorageError as error:
-            raise SpoiledError from error
-
-    def _into_tables(self, now: Moment, tree: bytes) -> Tabled:
+    def _into_tables(self, now: Snapshot, tree: bytes) -> Tabled:
         """Put new rows and the whole journal into the tables; return what the tables record about it."""
         closing, tail = self._settled_round(), now.tail
         try:
@@ -281,41 +276,38 @@ class Appender:
         raise StorageError(what, "Nothing was written. Restore the ledger from a backup; its rows can still be read.")
 
 
-class _View:
-    """The rows as a decision sees them. Valid only while the writer has the write lock."""
+class _View(Snapshot):
+    """The rows as a decision sees them. Valid only while the writer has the write lock.
 
-    __slots__ = ("_added", "_now")
+    Attributes:
+        added: The last row that this process added.
+    """
 
-    def __init__(self, now: Moment, added: _Added) -> None:
-        self._now = now
-        self._added = added
-
-    @property
-    def head(self) -> int:
-        """The last position; 0 if the store is empty."""
-        return self._now.head
+    __slots__ = ("added",)
+    added: _Added
 
     def last(self) -> LedgerEvent | None:
         """Return the last row; None if the store is empty."""
-        now, added = self._now, self._added
-        if added is not None and now.head > now.tabled and now.tail.row(now.head).value is added[0]:
-            return added[1]
-        return self._event(now.head) if now.head else None
+        if self.added is not None and self.head > self.tabled and self.tail.rows[-1].value is self.added[0]:
+            return self.added[1]
+        return self._event(self.head) if self.head else None
 
     def tagged(self, tag: str) -> list[tuple[int, LedgerEvent]]:
         """Return all rows that have the tag, with their positions, ascending."""
-        found = [(position, self._event(position)) for position in self._now.tagged(tag)]
-        for position, event in found:
+        found = []
+        for position in self.tagged_positions(tag):
+            event = self._event(position)
             if tag not in event.tags:
-                self._now.refuse(position, tag)
+                self.refuse(position, tag)
+            found.append((position, event))
         return found
 
     def matches(self, query: DCBQuery, after: int | None) -> bool:
         """Return whether a row after that position matches the query."""
-        return next(positions(self._now, query, after or 0, self.head), None) is not None
+        return next(positions(self, query, after or 0, self.head), None) is not None
 
     def _event(self, position: int) -> LedgerEvent:
-        event = self._now.event(position)
+        event = self.event(position)
         if isinstance(event, LedgerEvent):
             return event
         return LedgerEvent(type=event.type, data=event.data, tags=event.tags)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final, ParamSpec, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
+S = TypeVar("S")
 
 _DOORS: Final = 16
 """How many locks the readers are spread over. Threads that share one exclude each other."""
@@ -32,6 +34,18 @@ def _run_with_eight(locks: list[Any], work: Callable[P, T], *args: P.args, **opt
     """Return what the work returns; eight locks are held during the work. On one line, as in `run_locked`."""
     a, b, c, d, e, f, g, h = locks
     with a, b, c, d, e, f, g, h: return work(*args, **options)  # noqa: E701  # fmt: skip
+
+
+def locked(name: str) -> Callable[[Callable[Concatenate[S, P], T]], Callable[Concatenate[S, P], T]]:
+    """Decorate a method so that the object's lock of that name is held during a call, as by `run_locked`."""
+
+    def decorate(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+        def run(self: S, *args: P.args, **options: P.kwargs) -> T:
+            with getattr(self, name): return method(self, *args, **options)  # noqa: E701  # fmt: skip
+
+        return cast("Callable[Concatenate[S, P], T]", wraps(method)(run))
+
+    return decorate
 
 
 class Doors:

@@ -128,9 +128,13 @@ class Flock:
 
 
 class Turnstile:
-    """The write lock between processes. Both waits block; neither polls."""
+    """The write lock between processes. Both waits block; neither polls.
 
-    __slots__ = ("_at_once", "_queue", "_writer")
+    Attributes:
+        release: Releases the write lock.
+    """
+
+    __slots__ = ("_at_once", "_queue", "_writer", "release")
 
     def __init__(self, folder: Path) -> None:
         self._at_once = 0
@@ -140,11 +144,18 @@ class Turnstile:
         except BaseException:
             self._queue.close()
             raise
+        self.release = self._writer.unlock
 
-    def enter(self) -> bool:
-        """Acquire the write lock. Waits without a limit; always returns True."""
-        if self.try_enter():
+    def acquire(self, *, waits: bool = True) -> bool:
+        """Acquire the write lock; return whether it was acquired. Waits without a limit, or not at all.
+
+        Queues after `TURNS_AT_ONCE` acquisitions in a row, so that queued processes get a chance.
+        """
+        if self._at_once < limits.TURNS_AT_ONCE and self._writer.try_exclusive():
+            self._at_once += 1
             return True
+        if not waits:
+            return False
         self._at_once = 0
         self._queue.exclusive()
         try:
@@ -152,20 +163,6 @@ class Turnstile:
         finally:
             self._queue.unlock()
         return True
-
-    def try_enter(self) -> bool:
-        """Acquire the write lock without waiting; return whether it was acquired.
-
-        Refuses after `TURNS_AT_ONCE` acquisitions in a row, so that queued processes get a chance.
-        """
-        if self._at_once == limits.TURNS_AT_ONCE or not self._writer.try_exclusive():
-            return False
-        self._at_once += 1
-        return True
-
-    def leave(self) -> None:
-        """Release the write lock."""
-        self._writer.unlock()
 
     def clear(self) -> None:
         """Unlock what an exception may have left locked."""

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rightful.errors import ForeignStoreError, LedgerNotFoundError, ReadOnlyStoreError
 from rightful.storage.critical_sections import run_locked
@@ -39,6 +39,7 @@ class Store:
     Attributes:
         env: The LMDB environment.
         news: Notifies this process's threads of its own commits.
+        writer: Commits for all handles; None while only readers have it open.
         holders: One object for each handle on it.
         is_closing: Whether the last handle is releasing the store, or has released it.
         shutting: The lock of the thread that closes the store.
@@ -51,13 +52,7 @@ class Store:
         self.is_closing = False
         self.shutting = threading.RLock()
         self._make_session = make_session
-        self._writer = None if env.readonly else Writer(env, make_session(env), self.news)
-
-    def submit(self, work: Any, timeout_s: float | None, *, inline: bool = False) -> Any:  # noqa: ANN401 - each session has its own
-        """Have the writer do the work; as `Writer.submit`."""
-        if self._writer is None:
-            raise ReadOnlyStoreError(str(self.env.root))
-        return self._writer.submit(work, timeout_s, inline=inline)
+        self.writer = None if env.readonly else Writer(env, make_session(env), self.news)
 
     def wait_until(
         self, reached: Callable[[], bool], timeout_s: float | None = None, stop: threading.Event | None = None
@@ -85,20 +80,20 @@ class Store:
 
     def allow_writing(self) -> None:
         """Start a writer, if there is none."""
-        if self._writer is None:
+        if self.writer is None:
             self.env.allow_writing()
-            self._writer = Writer(self.env, self._make_session(self.env), self.news)
+            self.writer = Writer(self.env, self._make_session(self.env), self.news)
 
     def shut(self) -> None:
         """Stop the writer, then close. After an exception it can be called again."""
-        if self._writer is not None:
-            self._writer.stop()
+        if self.writer is not None:
+            self.writer.stop()
         self.env.close()
 
     def forget(self) -> None:
         """Close what the child of a fork inherited."""
-        if self._writer is not None:
-            self._writer.forget()
+        if self.writer is not None:
+            self.writer.forget()
         self.env.after_fork_in_child()
 
 

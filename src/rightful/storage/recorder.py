@@ -24,6 +24,7 @@ from rightful.storage.port import Decision, LedgerRecorder, Row, View
 from rightful.storage.tables.query import raw_rows, words_like
 from rightful.storage.tables.snapshot import look
 from rightful.storage.tables.store_tables import KINDS, Tables
+from rightful.storage.writer import Writer
 
 if TYPE_CHECKING:
     from rightful.storage.eventsourcing.subscription import Response, Subscription
@@ -55,13 +56,14 @@ class LMDBRecorder(LedgerRecorder):
         create: bool = False,
         readonly: bool = False,
     ) -> None:
-        self._readonly = readonly
         self._handle = object()
         self._store: open_stores.Store | None = None
+        self._writer: Writer | None = None  # if it may write
         try:
             self._store = open_stores.acquire(
                 self._handle, path, KINDS[kind], Appender, create=create, readonly=readonly
             )
+            self._writer = None if readonly else self._store.writer
             self._tables = Tables(self._store.env)
             self._path = str(self._store.env.root)
         except BaseException:
@@ -87,10 +89,11 @@ class LMDBRecorder(LedgerRecorder):
 
     def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S, inline: bool = False) -> int:
         """As `LedgerRecorder.decide`."""
-        store = self._open()
-        if self._readonly:
+        writer = self._writer
+        if writer is None:
+            self._open()
             raise ReadOnlyStoreError(self._path)
-        position: int = store.submit(decision, timeout_s, inline=inline)
+        position: int = writer.submit(decision, timeout_s, inline=inline)
         return position
 
     def append(self, events: Sequence[DCBEvent], condition: DCBAppendCondition | None = None) -> int:
@@ -204,7 +207,7 @@ class LMDBRecorder(LedgerRecorder):
 
     def close(self) -> None:
         """Release the store; the last handle of the process closes it."""
-        self._store = None
+        self._store = self._writer = None
         if self._handle is not None:
             open_stores.release(self._handle)  # the child of a fork has no entry for its parent's handle
             self._handle = None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from eventsourcing.dcb.api import DCBEvent
 
 from rightful import limits
 from rightful.errors import BusyError, ClosedError, ForkedError, OutcomeUnknownError, StorageError
-from rightful.storage.critical_sections import run_locked
+from rightful.storage.critical_sections import locked, run_locked
 from rightful.storage.environment.lmdb_environment import Environment
 from rightful.storage.environment.lmdb_errors import storage_error
 from rightful.storage.locks import Turnstile
@@ -159,12 +160,11 @@ class Writer:
             OutcomeUnknownError: The time limit passed during the commit.
             ClosedError: The store was closed before the work began.
         """
-        path = str(self._env.root)
-        if not self._env.is_ours():
-            raise ForkedError(path)
+        if self._env.pid != os.getpid():
+            raise ForkedError(str(self._env.root))
         request = Request(work)
         if not (inline and self._is_served_here(request)):
-            run_locked(self._door, self._put, request)
+            self._put(request)
             self._wait(request, timeout_s)
         if request.error is not None:
             raise request.error
@@ -176,7 +176,7 @@ class Writer:
         try:
             has_lock = self._at_work.acquire(blocking=False)
             if has_lock and self._open and self._company < 2 and self._queue.empty():  # noqa: PLR2004 - else it would linger
-                is_served = self._take_turn(batch, self._turnstile.try_enter)
+                is_served = self._take_turn(batch, waits=False)
             has_lock = has_lock and bool(self._at_work.release())  # type: ignore[func-returns-value]  # on one line
         except BaseException:
             if has_lock:
@@ -186,14 +186,17 @@ class Writer:
             self._tell(batch)
         return is_served
 
+    @locked("_door")
     def _put(self, request: Request) -> None:
         if not self._open:
             raise ClosedError(str(self._env.root))
-        self._man()
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = self._started(str(self._env.root))
         self._queue.put(request)
 
-    def _man(self) -> None:
-        """Start the writer thread, or replace one that an exception from outside has ended."""
+    @locked("_door")
+    def _restart_thread(self) -> None:
+        """Replace the writer thread if an exception from outside has ended it."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = self._started(str(self._env.root))
 
@@ -211,7 +214,7 @@ class Writer:
             while not request.done.acquire(timeout=max(min(until - time.monotonic(), _WATCH_S), 0)):
                 if time.monotonic() >= until:
                     break
-                run_locked(self._door, self._man)
+                self._restart_thread()
             else:
                 return
         except BaseException:
@@ -224,12 +227,13 @@ class Writer:
 
     def stop(self) -> None:
         """Accept no more requests, finish the current ones, refuse the queued ones."""
-        thread = run_locked(self._door, self._shut)
+        thread = self._shut()
         if thread is None or not thread.is_alive():
             run_locked(self._at_work, self._turnstile.close)
         elif thread is not threading.current_thread():
             run_locked(self._inside, bool)  # the thread may stay queued for the write lock; then it only leaves
 
+    @locked("_door")
     def _shut(self) -> threading.Thread | None:
         self._open = False
         self._queue.put(self._end)
@@ -259,17 +263,24 @@ class Writer:
         if self._batch[0] is self._end:
             self._batch.clear()
             return False
-        run_locked(self._at_work, self._take_turn, self._batch, self._turnstile.enter)
+        run_locked(self._at_work, self._take_turn, self._batch, waits=True)
         self._tell(self._batch)
         return True
 
-    def _take_turn(self, batch: list[Request], enter: Callable[[], bool]) -> bool:
+    def _take_turn(self, batch: list[Request], *, waits: bool) -> bool:
         """Process the requests. Return False if the write lock was not available."""
+        is_locked = False
         try:
             if self._company > 1:  # a lone caller never waits
                 self._linger(batch)
-            return self._has_entered(batch, enter) and run_locked(self._inside, self._work, batch)
+            is_locked = self._turnstile.acquire(waits=waits)
+            if is_locked:
+                self._work(batch)
+            return is_locked  # noqa: TRY300 - an exception at any line after the work must be caught here
         except BaseException as error:  # noqa: BLE001 - the callers get it, the thread continues
+            if isinstance(error, OSError) and not is_locked:
+                for request in batch:
+                    request.error = storage_error(self._env.root, error)
             self._leave_unknown(batch, error)
             self._env.thread = None
             self._session.abandon()
@@ -288,26 +299,23 @@ class Writer:
                 self._queue.put(batch.pop())
                 return
 
-    def _has_entered(self, batch: list[Request], enter: Callable[[], bool]) -> bool:
-        try:
-            return enter()
-        except OSError as error:
-            for request in batch:
-                request.error = storage_error(self._env.root, error)
-            raise
-
-    def _work(self, batch: list[Request]) -> bool:
+    @locked("_inside")
+    def _work(self, batch: list[Request]) -> None:
+        """Commit the requests, release the write lock, sync."""
         if self._open:
-            self._serve(batch)
-            self._turnstile.leave()
+            self._collect(batch)
+            self._env.thread = threading.get_ident()
+            run_locked(self._env.write_gate, self._commit, batch)
+            self._env.thread = None
+            self._turnstile.release()
             self._make_durable(batch)
         else:
-            self._turnstile.leave()
+            self._turnstile.release()
             for request in batch:
                 request.error = ClosedError(str(self._env.root))
-        return True
 
-    def _serve(self, batch: list[Request]) -> None:
+    def _collect(self, batch: list[Request]) -> None:
+        """Add the queued requests, and claim them; one that its caller withdrew is dropped."""
         while not self._queue.empty():
             batch.append(self._queue.get())
             if batch[-1] is self._end:
@@ -315,29 +323,23 @@ class Writer:
                 break
         batch[:] = [request for request in batch if request.claim.acquire(blocking=False)]
         self._company = len(batch)
-        run_locked(self._env.write_gate, self._serve_alone, batch)
 
-    def _serve_alone(self, batch: list[Request]) -> None:
-        self._env.thread = threading.get_ident()
-        self._run(batch)
-        self._env.thread = None
-
-    def _run(self, batch: list[Request]) -> None:
+    def _commit(self, batch: list[Request]) -> None:
         """Commit all requests together; if one spoils that, each alone."""
         try:
-            self._commit(batch)
+            self._commit_once(batch)
         except SpoiledError as spoiled:
             if len(batch) == 1:
                 batch[0].error = spoiled.__cause__
             else:
                 for request in batch:
                     request.error = None
-                    self._run([request])
+                    self._commit([request])
         except BaseException as error:  # noqa: BLE001 - the caller gets it, the thread continues
             for request in batch:
                 request.error = request.error or error
 
-    def _commit(self, batch: list[Request]) -> None:
+    def _commit_once(self, batch: list[Request]) -> None:
         if not batch:
             return
         session = self._session

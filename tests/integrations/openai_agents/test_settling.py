@@ -234,12 +234,12 @@ def test_a_session_writes_without_the_thread_that_writes_for_others(session: Led
     recorder = session.ledger.log.recorder
     assert isinstance(recorder, LMDBRecorder)
     assert recorder._store is not None
-    assert recorder._store._writer is not None
+    assert recorder._store.writer is not None
 
     asyncio.run(session.add_items([user("a")]))
-    assert recorder._store._writer._thread is None
+    assert recorder._store.writer._thread is None
     session.ledger.extend(session.name, [user("b")])
-    assert recorder._store._writer._thread is not None
+    assert recorder._store.writer._thread is not None
 
 
 def test_an_append_whose_answer_was_lost_is_asked_again_and_stands_once(

@@ -264,10 +264,11 @@ class Environment:
     def _read(self, work: Callable[[lmdb.Transaction[bytes]], T]) -> T:
         with self._raw().begin() as txn: return work(txn)  # noqa: E701  # fmt: skip  # as `run_locked`
 
-    def _open_again(self) -> None:
+    def _open_again(self) -> lmdb.Environment:
         """Open LMDB's part for reading, after both a commit and the reopening failed."""
         try:
             self._doors.alone(self._open_if_broken)
+            return self._raw()
         except (lmdb.Error, OSError) as error:
             raise storage_error(self.root, error) from error
 
@@ -282,11 +283,12 @@ class Environment:
             ClosedError: The store was closed.
             StorageError: All reader slots are taken, or the store failed.
         """
-        if self._lmdb is None:
-            self._open_again()
+        env = self._lmdb
+        if env is None:
+            env = self._open_again()
         try:
             try:
-                return self._raw().begin()
+                return env.begin()
             except lmdb.MapResizedError:
                 self._adopt_map()
             except lmdb.ReadersFullError:
@@ -345,7 +347,8 @@ class Environment:
 
     def newest_transaction(self) -> int:
         """Return the number of the last commit in the file, whether or not it was published to readers."""
-        return int(self._raw().info()["last_txnid"])
+        env = self._lmdb or self._raw()
+        return int(env.info()["last_txnid"])
 
     def check_readers(self) -> int:
         """Free the reader slots of dead processes, which would keep old pages alive; return how many."""

@@ -178,7 +178,9 @@ class LMDBTrackingRecorder(TrackingRecorder):
             StorageError: The store failed, or another process held the write lock. Nothing was changed.
             OutcomeUnknownError: It is unknown whether anything was changed; check `max_tracking_id`.
         """
-        result: T | None = self._open().submit((self._name, tracking, work), limits.WAIT_S)
+        writer = self._open().writer
+        assert writer is not None
+        result: T | None = writer.submit((self._name, tracking, work), limits.WAIT_S)
         return result
 
     def query(self, work: Callable[[ViewState], T]) -> T:

@@ -28,7 +28,7 @@ from typing import Final
 
 from rightful import limits
 from rightful.errors import ClosedError, StorageError
-from rightful.storage.critical_sections import run_locked
+from rightful.storage.critical_sections import locked
 from rightful.storage.environment import store_files
 from rightful.storage.environment.lmdb_errors import storage_error
 from rightful.storage.journal.journal_reader import Chain, Known
@@ -70,6 +70,7 @@ class Journal(Chain):
 
     # -- writing, with the write lock --------------------------------------------------------
 
+    @locked("_lock")
     def begin_turn(self) -> Known:
         """Return as `now`, and make the next sync write what an earlier one may have failed to write.
 
@@ -78,13 +79,11 @@ class Journal(Chain):
         Raises:
             OSError: The file cannot be written.
         """
-        return run_locked(self._lock, self._begin_turn)
-
-    def _begin_turn(self) -> Known:
         if self._fd is not None:
-            is_certain = self._doubt == self._cleared and self._tail.last == self._last
+            tail = self._tail
+            is_certain = self._doubt == self._cleared and tail.start + len(tail.rows) == self._last
             if is_certain and self._is_unchanged(self._fd):
-                return self._tail, self._last, self._tree
+                return tail, self._last, self._tree
             self._write_what_is_doubtful(self._fd)
         return self._now()
 
@@ -105,11 +104,6 @@ class Journal(Chain):
             _write(fd, self._read(start, self._end - start) + self._end_behind(self._check), start)
         self._cleared = doubt
 
-    @property
-    def _doubtful(self) -> bool:
-        """Whether a sync, ours or an earlier one, may have failed since the last rewrite."""
-        return self._doubt != self._cleared
-
     def closing(self) -> tuple[int, bytes] | None:
         """Return the round and the check of its last record, which the tables note when they store its rows.
 
@@ -118,6 +112,7 @@ class Journal(Chain):
         """
         return (self._form.round, self._check) if isinstance(self._form, Seal) and self._lasts else None
 
+    @locked("_lock")
     def emptied(self, tabled: Tabled) -> None:
         """Begin a round after all rows are in LMDB, durably.
 
@@ -126,9 +121,6 @@ class Journal(Chain):
         Args:
             tabled: The record of what the tables contain.
         """
-        run_locked(self._lock, self._emptied, tabled)
-
-    def _emptied(self, tabled: Tabled) -> None:
         self._is_known = False
         self.durable = max(self.durable, tabled.size)
         self._restart(tabled, self._begins_with, self._form, self._check, is_begun=False)
@@ -137,20 +129,16 @@ class Journal(Chain):
             with contextlib.suppress(OSError):
                 _write(self._fd, anchor.data, anchor_at(anchor.round))
 
+    @locked("_lock")
     def look_again(self, head: int) -> None:
         """Reread the journal at the next look. LMDB has all its rows, but the journal does not show it."""
-        run_locked(self._lock, self._look_again, head)
-
-    def _look_again(self, head: int) -> None:
         self._is_known = False
         if self._fd is None:
             self._restart(Tabled(head, b""), b"", self._form, b"")
 
+    @locked("_lock")
     def cut(self, tail: Tail) -> None:
         """Remove the rows that were added to a tail and not written."""
-        run_locked(self._lock, self._cut, tail)
-
-    def _cut(self, tail: Tail) -> None:
         if tail is self._tail and (self._is_known or self._fd is None):  # else this tail is dropped
             tail.cut(self._last)
 
@@ -181,43 +169,45 @@ class Journal(Chain):
         try:
             if not self._lasts:
                 self._begin_round()
-            return run_locked(self._lock, self._write, rows, tree, after)
+            return self._write(rows, tree, after)
         except OSError as error:
             raise storage_error(self._root, error) from error
 
+    @locked("_lock")
     def _write(self, rows: Sequence[Kept], tree: bytes, after: int | None) -> tuple[int, bytes]:
-        self._look_if_unknown()
-        form = self._form
+        if not self._is_known:  # after an exception in another thread it must be read again
+            self._look()
+        form, tail = self._form, self._tail
         assert self._fd is not None
         assert isinstance(form, Seal)
-        if self._tail.last == self._last:  # it was read again meanwhile, so the added rows are missing
-            self._tail.rows += rows
-        record, body = form.pack(rows, tree, self._last + 1, self.durable, self._check)
-        is_moved, last = after is not None and self._last != after, record.last
-        if is_moved or last != self._tail.last or not self._is_begun:
+        if tail.start + len(tail.rows) == self._last:  # it was read again meanwhile, so the added rows are missing
+            tail.rows += rows
+        record, check = form.pack(rows, tree, self._last + 1, self.durable, self._check)
+        is_moved, last = after is not None and self._last != after, self._last + len(rows)
+        if is_moved or last != tail.start + len(tail.rows) or not self._is_begun:
             self._is_known = False
             raise StorageError(f"the journal of {self._root} is not what it was when the turn began")
         self._is_known = False
+        end = form.end(check)
+        self._end_of = check, form, end
         try:
-            _write(self._fd, record.head + body + self._end_behind(record.check), self._end)
+            _write(self._fd, record + end, self._end)
         except OSError:
-            if self._read(self._end, record.size) != record.head + body:
+            if self._read(self._end, len(record)) != record:
                 raise
-        self._went_on(last, self._end + record.size, record.check, tree)
+        self._went_on(last, self._end + len(record), check, tree)
         self._is_known = True
-        return last, record.check
-
-    def _look_if_unknown(self) -> None:
-        if not self._is_known:  # after an exception in another thread it must be read again
-            self._look()
+        return last, check
 
     def _begin_round(self) -> None:
         """Write the anchor, and sync it before the previous round is overwritten."""
-        run_locked(self._lock, self._write_anchor)
-        run_locked(self._sync, self._sync_anchor)
+        self._write_anchor()
+        self._sync_anchor()
 
+    @locked("_lock")
     def _write_anchor(self) -> None:
-        self._look_if_unknown()
+        if not self._is_known:
+            self._look()
         bond = self._bond
         assert bond is not None
         assert self._fd is not None
@@ -229,6 +219,7 @@ class Journal(Chain):
         self._begins_with, self._form, self._check, self._is_begun = begins_with, seal, anchor.check, True
         self._is_known = True
 
+    @locked("_sync")
     def _sync_anchor(self) -> None:
         assert self._fd is not None
         if self._is_syncing:
@@ -240,18 +231,17 @@ class Journal(Chain):
         except BaseException:
             self.doubt()
             raise
-        if self._doubtful:
+        if self._doubt != self._cleared:
             raise OSError(errno.EIO, "what was written before could not be synced")
 
     # -- durability --------------------------------------------------------------------------
 
+    @locked("_lock")
     def answered(self) -> tuple[int, bytes]:
         """Return the last position and the check of its record, for `settle`."""
-        return run_locked(self._lock, self._answered)
-
-    def _answered(self) -> tuple[int, bytes]:
         return self._last, self._check
 
+    @locked("_sync")
     def settle(self, answered: tuple[int, bytes] | None = None) -> None:
         """Sync what callers were answered, or everything that was read.
 
@@ -267,12 +257,9 @@ class Journal(Chain):
             OSError: The system failed, now or earlier. Whether everything is durable is unknown.
             ClosedError: The journal was closed.
         """
-        run_locked(self._sync, self._settle, answered)
-
-    def _settle(self, answered: tuple[int, bytes] | None) -> None:
         if self._is_syncing:
             self.doubt()
-        last, end, check, form, doubtful = run_locked(self._lock, self._to_sync, answered)
+        last, end, check, form, doubtful = self._to_sync(answered)
         if last <= (max(self.durable, self._synced) if answered is None else self.durable):
             return
         if self._fd is None:
@@ -297,9 +284,10 @@ class Journal(Chain):
             is_proof = False
         self._synced = last
         self._is_syncing = False
-        if is_proof and not self._doubtful:
+        if is_proof and self._doubt == self._cleared:
             self.durable = max(self.durable, last)
 
+    @locked("_lock")
     def _to_sync(self, answered: tuple[int, bytes] | None) -> tuple[int, int, bytes, Form, bool]:
         """Return the current end of the journal, and whether a sync is in doubt. It is not rewritten meanwhile.
 
@@ -308,13 +296,14 @@ class Journal(Chain):
         """
         if answered is not None and not self._has(*answered):
             raise OSError(errno.EIO, _GONE)
-        return self._last, self._end, self._check, self._form, self._doubtful
+        return self._last, self._end, self._check, self._form, self._doubt != self._cleared
 
     def _has(self, position: int, check: bytes) -> bool:
         """Return whether the record that ends at a position still has that check."""
         if position <= self._base.size or (self._is_known and (position, check) == (self._last, self._check)):
             return True
-        self._look_if_unknown()
+        if not self._is_known:
+            self._look()
         at = bisect_left(self._lasts, position)
         return at < len(self._lasts) and (self._lasts[at], self._checks[at]) == (position, check)
 
@@ -338,20 +327,18 @@ class Journal(Chain):
         """Treat nothing known about the file as certain, from the next `begin_turn` on: a sync or a commit failed."""
         self._doubt, self._synced, self._is_syncing = next(self._doubts), 0, False
 
+    @locked("_sync")
+    @locked("_lock")
     def go_on_with(self, fd: int) -> None:
         """Use another descriptor of the same file, which may be writable; what was read stays valid."""
-        run_locked(self._sync, run_locked, self._lock, self._go_on_with, fd)
-
-    def _go_on_with(self, fd: int) -> None:
         before, self._fd = self._fd, fd
         if before is not None:
             os.close(before)
 
+    @locked("_sync")
+    @locked("_lock")
     def close(self) -> None:
         """Close the file, once no thread reads or syncs it."""
-        run_locked(self._sync, run_locked, self._lock, self._close)
-
-    def _close(self) -> None:
         at = bisect_right(self._lasts, self.durable) - 1
         if at >= 0 and self._is_known:
             self._leave_mark(self._form, self._lasts[at], self._ends[at], self._checks[at], every=1)

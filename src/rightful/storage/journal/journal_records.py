@@ -223,8 +223,8 @@ class Seal:
             digest.update(part)
         return digest.digest()
 
-    def pack(self, rows: Sequence[Kept], tree: bytes, first: int, durable: int, before: bytes) -> tuple[Record, bytes]:
-        """Return a record of rows, and its body.
+    def pack(self, rows: Sequence[Kept], tree: bytes, first: int, durable: int, before: bytes) -> tuple[bytes, bytes]:
+        """Return a record of rows as stored, and its check.
 
         Args:
             rows: The rows.
@@ -236,7 +236,7 @@ class Seal:
         body = tree + _encoder.encode(rows)
         head = _HEAD.pack(MAGIC, len(body), first, durable, len(rows), len(tree), before)
         check = self.keyed(head, body)
-        return Record(len(body), first, durable, len(rows), len(tree), before, check, head + check), body
+        return head + check + body, check
 
     def record_of(self, head: bytes) -> Record | None:
         """As `Form.record_of`."""

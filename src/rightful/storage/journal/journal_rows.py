@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from rightful import limits
 from rightful.encoding.merkle import HASH_BYTES
-from rightful.storage.critical_sections import run_locked
+from rightful.storage.critical_sections import locked
 from rightful.storage.tables.row_codec import Codec
 
 
@@ -57,8 +57,7 @@ class Tail:
     def _forget_index(self) -> None:
         self._is_whole = False  # False during changes to the index, so that an exception in between forces a rebuild
         self._indexed = 0
-        self._tags: Index = {}
-        self._types: Index = {}
+        self._index: tuple[Index, Index] = {}, {}  # of tags and of types
         self._unreadable: list[int] = []
         self._is_whole = True
 
@@ -75,17 +74,15 @@ class Tail:
         """Return the rows after a position, through `until`."""
         return self.rows[max(position - self.start, 0) : max(until - self.start, 0)]
 
+    @locked("_lock")
     def grow(self, rows: Sequence[Kept], events: Sequence[DCBEvent]) -> None:
         """Add rows of this process, whose events need not be decoded from them.
 
         More rows than fit the journal go into the tables at once. They are indexed only if a search needs it.
         """
-        run_locked(self._lock, self._grow, rows, events)
-
-    def _grow(self, rows: Sequence[Kept], events: Sequence[DCBEvent]) -> None:
         if self._is_whole and self._indexed == len(self.rows) and len(rows) <= limits.JOURNAL_ROWS:
             self._is_whole = False
-            for position, event in enumerate(events, self.last + 1):
+            for position, event in enumerate(events, self.start + len(self.rows) + 1):
                 self._add(event.type, event.tags, position)
             self._indexed += len(rows)
             self.rows += rows
@@ -93,11 +90,9 @@ class Tail:
         else:
             self.rows += rows
 
+    @locked("_lock")
     def cut(self, last: int) -> None:
         """Remove the rows after a position, which only their writer has seen."""
-        run_locked(self._lock, self._cut, last)
-
-    def _cut(self, last: int) -> None:
         if not self._is_whole or self._indexed > last - self.start:
             self._forget_index()
         del self.rows[last - self.start :]
@@ -107,8 +102,8 @@ class Tail:
         self._asked += 1
         if self._asked <= _UNINDEXED and self._indexed < len(self.rows):
             return self._sought(tag)
-        tags, _ = self._index()
-        return _found(tags, tag)
+        tags, _ = self._words()
+        return _found(tags, tag) if tag in tags else ()
 
     def _sought(self, tag: str) -> list[int]:
         if self._codec is None:
@@ -121,7 +116,7 @@ class Tail:
         """Return the positions after `after`, through `until`, of the rows that match a query, ascending."""
         if not self.rows or until <= self.start:
             return []
-        tags, types = self._index()
+        tags, types = self._words()
         found: set[int] = set()
         for item in query.items:
             each = [set(_found(tags, tag)) for tag in item.tags]
@@ -132,20 +127,24 @@ class Tail:
 
     def unreadable(self, after: int, until: int) -> int | None:
         """Return the first position after `after`, through `until`, whose row is damaged, so its tags may be wrong."""
-        self._index()
+        self._words()
         return next((position for position in self._unreadable if after < position <= until), None)
 
     def tags_like(self, start: str, until: int) -> Iterable[str]:
         """Return the tags that begin with a text, of the rows through a position, unordered."""
-        tags, _ = self._index()
+        tags, _ = self._words()
         like = [tag for tag in list(tags) if tag.startswith(start)]
         return [tag for tag in like if _found(tags, tag)[0] <= until]
 
-    def _index(self) -> tuple[Index, Index]:
-        """Return the indexes of tags and of types, with the rows added since; most processes never need them."""
-        return run_locked(self._lock, self._index_on)
+    def _words(self) -> tuple[Index, Index]:
+        """Return the indexes of tags and of types, complete; most processes never need them."""
+        index = self._index
+        if self._is_whole and self._indexed == len(self.rows) and index is self._index:  # in this order
+            return index
+        return self._indexed_words()
 
-    def _index_on(self) -> tuple[Index, Index]:
+    @locked("_lock")
+    def _indexed_words(self) -> tuple[Index, Index]:
         if not self._is_whole:
             self._forget_index()
         if self._indexed < len(self.rows):
@@ -157,13 +156,19 @@ class Tail:
                     self._unreadable.append(self.start + 1 + at)
                 self._indexed = at + 1
             self._is_whole = True
-        return self._tags, self._types
+        return self._index
 
     def _add(self, kind: str | None, tags: Iterable[str], position: int) -> None:
-        if kind is not None:
-            _add(self._types, kind, position)
-        for tag in tags:
-            _add(self._tags, tag, position)
+        by_tag, index = self._index
+        for word in (kind, *tags):
+            if word is not None:
+                found = index.setdefault(word, position)
+                if isinstance(found, int):
+                    if found != position:  # an event may have a tag twice
+                        index[word] = [found, position]
+                elif found[-1] != position:
+                    found.append(position)
+            index = by_tag
 
     def words(self, row: Kept) -> tuple[str | None, Sequence[str]]:
         """Return the type and the tags of a row; None and nothing if its bytes are damaged."""
@@ -183,12 +188,3 @@ def is_damaged(row: Kept) -> bool:
 def _found(index: Index, word: str) -> Sequence[int]:
     found = index.get(word, ())
     return (found,) if isinstance(found, int) else found
-
-
-def _add(index: Index, word: str, position: int) -> None:
-    found = index.setdefault(word, position)
-    if isinstance(found, list):
-        if found[-1] != position:  # an event may have a tag twice
-            found.append(position)
-    elif found != position:
-        index[word] = [found, position]

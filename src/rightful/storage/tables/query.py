@@ -18,7 +18,7 @@ from msgspec import Struct
 from rightful import limits
 from rightful.storage.journal.journal_rows import Kept, is_damaged
 from rightful.storage.port import size_of
-from rightful.storage.tables.snapshot import Moment, look
+from rightful.storage.tables.snapshot import Snapshot, look
 from rightful.storage.tables.store_tables import Tables, pack_position, pack_positions, unpack_position, word_key
 
 _LOOKS_PER_PAGE: Final = 16 * limits.PAGE_ROWS
@@ -55,7 +55,7 @@ def read_page(tables: Tables, query: DCBQuery | None, after: int, until: int | N
     return look(tables, lambda now: _page(now, query, after, until, limit))
 
 
-def _page(now: Moment, query: DCBQuery | None, after: int, until: int | None, limit: int) -> Page:
+def _page(now: Snapshot, query: DCBQuery | None, after: int, until: int | None, limit: int) -> Page:
     head = now.head
     last = head if until is None else min(head, until)
     if _fits_all(query):
@@ -80,7 +80,7 @@ def _page(now: Moment, query: DCBQuery | None, after: int, until: int | None, li
     return Page(found, through, head)
 
 
-def _first_lost(now: Moment, after: int, last: int) -> int | None:
+def _first_lost(now: Snapshot, after: int, last: int) -> int | None:
     """Return the first position in (after, last] whose row is missing or damaged; None if none is known.
 
     The tables show this for a row that came damaged from the journal: it has no type in the index.
@@ -100,14 +100,14 @@ def _fits_one(event: DCBEvent, query: DCBQuery) -> bool:
     )
 
 
-def positions(now: Moment, query: DCBQuery, after: int, until: int) -> Iterator[int]:
+def positions(now: Snapshot, query: DCBQuery, after: int, until: int) -> Iterator[int]:
     """Return the matching positions after `after`, through `until`, ascending."""
     if _fits_all(query):
         return iter(range(after + 1, until + 1))
     return (position for position, fits in _candidates(now, query, after, until) if fits)
 
 
-def words_like(now: Moment, start: str, limit: int) -> list[str]:
+def words_like(now: Snapshot, start: str, limit: int) -> list[str]:
     """Return the tags that begin with a text, from the index; tags stored as a hash are not found."""
     key, found = start.encode(), list[str]()
     with now.txn.cursor(db=now.tables.env.tables["tags"]) as cursor:
@@ -122,7 +122,7 @@ def words_like(now: Moment, start: str, limit: int) -> list[str]:
     return sorted({*found, *more}, key=str.encode)[:limit]
 
 
-def raw_rows(now: Moment, after: int, limit: int) -> tuple[list[bytes], list[bytes | None]]:
+def raw_rows(now: Snapshot, after: int, limit: int) -> tuple[list[bytes], list[bytes | None]]:
     """Return values and payloads of the rows after a position, without a gap; fewer if either fill a page.
 
     Raises:
@@ -142,7 +142,7 @@ def raw_rows(now: Moment, after: int, limit: int) -> tuple[list[bytes], list[byt
     return values, payloads
 
 
-def _of_tables(now: Moment, after: int, limit: int) -> tuple[list[bytes], list[bytes | None]]:
+def _of_tables(now: Snapshot, after: int, limit: int) -> tuple[list[bytes], list[bytes | None]]:
     tables, txn = now.tables, now.txn
     count = max(min(limit, now.tabled - after), 0)
     start, wanted = pack_position(after + 1), pack_positions(after + 1, count)
@@ -193,7 +193,7 @@ def _is_full(pairs: Sequence[_Pair]) -> bool:
     return sum(len(value) for _, value in pairs) >= limits.PAGE_BYTES
 
 
-def _bulk(now: Moment, after: int, last: int) -> Page:
+def _bulk(now: Snapshot, after: int, last: int) -> Page:
     """Read a range of rows at once."""
     values, payloads = raw_rows(now, after, max(last - after, 0))
     tables = now.tables
@@ -208,7 +208,7 @@ def _fits_all(query: DCBQuery | None) -> bool:
     return query is None or not query.items or any(not item.types and not item.tags for item in query.items)
 
 
-def _candidates(now: Moment, query: DCBQuery, after: int, until: int) -> Iterator[_Candidate]:
+def _candidates(now: Snapshot, query: DCBQuery, after: int, until: int) -> Iterator[_Candidate]:
     """Yield each candidate position once, ascending, and whether it matches."""
     if after < now.tabled:
         yield from _of_index(now, query, after, min(until, now.tabled))
@@ -216,7 +216,7 @@ def _candidates(now: Moment, query: DCBQuery, after: int, until: int) -> Iterato
         yield position, True
 
 
-def _of_index(now: Moment, query: DCBQuery, after: int, until: int) -> Iterator[_Candidate]:
+def _of_index(now: Snapshot, query: DCBQuery, after: int, until: int) -> Iterator[_Candidate]:
     each = [_of_item(now.tables, now.txn, item, pack_position(after + 1)) for item in query.items]
     pending: _Candidate | None = None
     for candidate in heapq.merge(*each):

@@ -11,13 +11,13 @@ from eventsourcing.dcb.api import DCBEvent
 from rightful.encoding.merkle import Frontier
 from rightful.errors import DamagedRowError, ForkedError
 from rightful.storage.journal.journal_rows import Kept, Tail
-from rightful.storage.tables.store_kinds import tree_size
-from rightful.storage.tables.store_tables import Tables, tree_record, word_key
+from rightful.storage.tables.store_kinds import TREE, tree_size
+from rightful.storage.tables.store_tables import Tables, word_key
 
 T = TypeVar("T")
 
 
-class Moment:
+class Snapshot:
     """A consistent view. Keep it short; it ends with its transaction.
 
     Attributes:
@@ -26,17 +26,18 @@ class Moment:
         tabled: The last position in the tables.
         tail: The journal's rows.
         head: The last position; 0 if the store is empty.
+        stored_tree: The stored tree record; empty if there is none, or if it is damaged (see `tree`).
     """
 
-    __slots__ = ("_tree", "head", "tabled", "tables", "tail", "txn")
+    __slots__ = ("head", "stored_tree", "tabled", "tables", "tail", "txn")
 
     def __init__(self, tables: Tables, txn: lmdb.Transaction[bytes], tail: Tail, last: int, tree: bytes) -> None:
         self.tables = tables
         self.txn = txn
         self.tail = tail
-        stored = tables.tree(txn)
+        stored = txn.get(TREE, db=tables.env.tables["meta"]) or b""
         self.tabled = tree_size(stored)
-        self.head, self._tree = (last, tree) if last > self.tabled else (self.tabled, stored)
+        self.head, self.stored_tree = (last, tree) if last > self.tabled else (self.tabled, stored)
 
     def tree(self) -> bytes:
         """Return the stored tree record: its root, and the frontier with the size.
@@ -44,10 +45,10 @@ class Moment:
         Raises:
             DamagedRowError: The journal's last record is damaged, including its tree.
         """
-        if self.head > self.tabled and not self._tree:
+        if self.head > self.tabled and not self.stored_tree:
             path = str(self.tables.env.root)
             raise DamagedRowError(path, self.head, "its record in the journal is damaged, and the tree with it")
-        return self._tree or tree_record(Frontier())
+        return self.stored_tree or Frontier().record()
 
     def event(self, position: int) -> DCBEvent:
         """Return the event at a position.
@@ -62,14 +63,14 @@ class Moment:
         row = self.tail.row(position)
         return self.tables.unpack(position, self.tables.checked(position, row.value), row.payload)
 
-    def tagged(self, tag: str) -> list[int]:
+    def tagged_positions(self, tag: str) -> list[int]:
         """Return the positions of all rows that have the tag, ascending."""
         found = self.tables.tagged(self.txn, word_key(tag))
         if found and not 0 < min(found) <= max(found) <= self.tabled:
             wrong = next(position for position in found if not 0 < position <= self.tabled)
             raise DamagedRowError(str(self.tables.env.root), wrong, "the index has it, and the tables do not")
-        if self.head > self.tabled:
-            found += [position for position in self.tail.tagged(tag) if self.tabled < position <= self.head]
+        if self.head > self.tabled and (more := self.tail.tagged(tag)):
+            found += [position for position in more if self.tabled < position <= self.head]
         return found
 
     def refuse(self, position: int, word: str) -> NoReturn:
@@ -83,7 +84,7 @@ class Moment:
         return self.tail.after(start, min(self.head, start + limit)) if self.head > start else []
 
 
-def look(tables: Tables, work: Callable[[Moment], T]) -> T:
+def look(tables: Tables, work: Callable[[Snapshot], T]) -> T:
     """Return what the work reads of one consistent view. Keep it short; the view ends with the work.
 
     Raises:
@@ -95,4 +96,4 @@ def look(tables: Tables, work: Callable[[Moment], T]) -> T:
     if not env.is_ours():
         raise ForkedError(str(env.root))
     tail, last, tree = env.journal.now()
-    return env.read(lambda txn: work(Moment(tables, txn, tail, last, tree)))
+    return env.read(lambda txn: work(Snapshot(tables, txn, tail, last, tree)))

@@ -78,11 +78,6 @@ def _is_other_id(key: bytes, word: bytes) -> bool:
     return key[:at] != word[:at] and key[at + 1 :] != word[at + 1 :] and key[at : at + 1] == word[at : at + 1] == b"-"
 
 
-def tree_record(frontier: Frontier) -> bytes:
-    """Return the stored record of the tree: its root, and the frontier with the size."""
-    return frontier.root() + frontier.to_bytes()
-
-
 class Tables:
     """The tables of one open environment."""
 
@@ -131,11 +126,6 @@ class Tables:
     def write_tree(self, txn: lmdb.Transaction[bytes], record: bytes) -> None:
         """Store the root and the frontier."""
         txn.put(TREE, record, db=self.env.tables["meta"])
-
-    def tree(self, txn: lmdb.Transaction[bytes]) -> bytes:
-        """Return the stored tree record; empty if there is none."""
-        record: bytes | None = txn.get(TREE, db=self.env.tables["meta"])
-        return record or b""
 
     def event(self, txn: lmdb.Transaction[bytes], position: int) -> DCBEvent:
         """Return the event at a position.
