@@ -306,9 +306,11 @@ class Ledger:
         """
         from rightful.locate import find_transcripts
 
-        known = find_transcripts.known(self.log)
-        where = find_transcripts.places([os.fspath(root) for root in roots], os.environ, Path.home(), [Path.cwd()])
-        return find_transcripts.locate(known, find_transcripts.named(known, session), where)[0]
+        known = find_transcripts.ledger_sessions(self.log)
+        where = find_transcripts.search_folders(
+            [os.fspath(root) for root in roots], os.environ, Path.home(), [Path.cwd()]
+        )
+        return find_transcripts.locate(known, find_transcripts.resolve_name(known, session), where)[0]
 
     def posteriors(
         self,

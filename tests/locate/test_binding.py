@@ -10,7 +10,7 @@ import rightful
 from rightful.events import TranscriptBound
 from rightful.locate import bind
 from rightful.locate.evidence import Hashed, hashed
-from rightful.locate.wanted_sessions import wanted
+from rightful.locate.wanted_sessions import session_of_name
 
 AT = "2026-08-01T10:15:02Z"
 
@@ -21,7 +21,7 @@ def clock() -> int:
 
 def test_an_owner_is_bound_with_its_hash_and_its_evidence_and_a_candidate_is_not(tmp_path: Path) -> None:
     path = write.codex(tmp_path / "c", A, AT)
-    found = answers(tmp_path / "c", wanted(f"codex:{A}"), run("41c2"))
+    found = answers(tmp_path / "c", session_of_name(f"codex:{A}"), run("41c2"))
     with rightful.open(tmp_path / "ledger", create=True) as ledger:
         [one] = bind.bind(ledger.log, found, clock)
         [row] = ledger.read()
@@ -38,7 +38,7 @@ def test_a_transcript_that_grew_is_bound_again_and_the_old_row_stays(tmp_path: P
     path = write.codex(tmp_path / "c", A, AT)
     with rightful.open(tmp_path / "ledger", create=True) as ledger:
         for expected in ("appended", "duplicate", "appended"):
-            [one] = bind.bind(ledger.log, answers(tmp_path / "c", wanted(f"codex:{A}")), clock)
+            [one] = bind.bind(ledger.log, answers(tmp_path / "c", session_of_name(f"codex:{A}")), clock)
             assert one.receipt is not None
             assert one.receipt.outcome == expected
             if expected == "duplicate":
@@ -51,7 +51,7 @@ def test_what_became_anothers_while_it_was_hashed_is_not_bound(
     becomes: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write.codex(tmp_path / "c", A, AT)
-    found = answers(tmp_path / "c", wanted(f"codex:{A}"))
+    found = answers(tmp_path / "c", session_of_name(f"codex:{A}"))
 
     def replaced(named: str) -> Hashed:
         if becomes is None:

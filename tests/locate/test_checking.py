@@ -11,25 +11,25 @@ from tests.locate.searching import A, run
 
 from rightful import limits
 from rightful.locate import check_bound, find_transcripts
-from rightful.locate.check_bound import Checked
+from rightful.locate.check_bound import CheckedBinding
 from rightful.locate.evidence import hashed
-from rightful.locate.find_transcripts import Known
+from rightful.locate.find_transcripts import LedgerSessions
 from rightful.locate.ranks import Rank
 from rightful.projections.bindings import Binding, Bindings
 
 SESSION = "workspace:a"
 
 
-def known(*bound: tuple[str, str, Path], sessions: dict[str, Any] | None = None) -> Known:
+def known(*bound: tuple[str, str, Path], sessions: dict[str, Any] | None = None) -> LedgerSessions:
     state = Bindings()
     for position, (session, uri, path) in enumerate(bound, 1):
         of = hashed(path)
         state._bound[session, uri] = Binding(session, uri, of.bytes, of.sha256, "sentinel", None, position)
-    return Known(bindings=state, sessions=sessions or {})
+    return LedgerSessions(bindings=state, sessions=sessions or {})
 
 
-def check(of: Known, root: Path) -> list[Checked]:
-    return list(check_bound.check(of, find_transcripts.places([str(root)], {}, root)))
+def check(of: LedgerSessions, root: Path) -> list[CheckedBinding]:
+    return list(check_bound.check(of, find_transcripts.search_folders([str(root)], {}, root)))
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_two_runs_with_one_transcript_are_not_good_but_a_run_and_its_tools_name_
 
 def test_only_the_session_that_is_asked_for_is_looked_at(path: Path, tmp_path: Path) -> None:
     of = known((SESSION, path.as_uri(), path), ("workspace:b", "file:///gone", path))
-    where = find_transcripts.places([str(tmp_path)], {}, tmp_path)
+    where = find_transcripts.search_folders([str(tmp_path)], {}, tmp_path)
     assert [one.binding.session for one in check_bound.check(of, where, "workspace:b")] == ["workspace:b"]
 
 

@@ -7,7 +7,7 @@ from tests.importers import transcript_writers as write
 
 from rightful import times
 from rightful.locate import find_transcripts
-from rightful.locate.find_transcripts import Known
+from rightful.locate.find_transcripts import LedgerSessions
 from rightful.locate.ranks import Rank
 from rightful.locate.record_lines import rows_of, workspace_of
 
@@ -22,7 +22,7 @@ def test_a_row_tells_its_times_its_tool_its_names_and_its_workspace() -> None:
         "journal_path": "/home/dev/my.proj/journal/2026-08-01/autonomous-session-41c2.md",
     }  # fmt: skip
     [read] = rows_of(json.dumps(row).encode(), "/ws/state/sessions/session-records.jsonl").rows
-    one = read.wanted
+    one = read.session
     assert one is not None
     assert one.name == "workspace:7c1d9e02@2026-08-01T10:15:00.5+00:00"
     assert (one.tool, one.ids) == ("claude-code", {"7c1d9e02", "36d9", "41c2"})
@@ -36,14 +36,14 @@ def test_a_row_tells_its_times_its_tool_its_names_and_its_workspace() -> None:
 def test_a_start_is_computed_from_the_duration_where_none_is_written() -> None:
     text = b'{"session_id": "a", "timestamp": "2026-08-01T10:15:10Z", "duration_seconds": 7}'
     [read] = rows_of(text, "x").rows
-    assert read.wanted is not None
-    assert (read.wanted.start_us, read.wanted.is_exact) == (times.us_from("2026-08-01T10:15:03Z"), False)
+    assert read.session is not None
+    assert (read.session.start_us, read.session.is_exact) == (times.us_from("2026-08-01T10:15:03Z"), False)
 
 
 def test_rows_of_one_id_are_told_apart_by_their_start() -> None:
     rows = [{"session_id": "a", "start_time": f"2026-08-01T10:1{n}:00Z"} for n in (5, 6)]
     read = rows_of("\n".join(map(json.dumps, rows)).encode(), "x").rows
-    assert [row.wanted.name for row in read if row.wanted] == [
+    assert [row.session.name for row in read if row.session] == [
         "workspace:a@2026-08-01T10:15:00Z",
         "workspace:a@2026-08-01T10:16:00Z",
     ]
@@ -56,8 +56,8 @@ def test_records_of_one_name_that_tell_of_two_runs_own_nothing(tmp_path: Path) -
 
     def owner(**other: str) -> str | None:
         data = "\n".join(map(json.dumps, [row | other, row])).encode()
-        where = find_transcripts.places([str(tmp_path)], {}, tmp_path)
-        [found] = find_transcripts.missing(Known(), rows_of(data, "x").rows, where).answers.values()
+        where = find_transcripts.search_folders([str(tmp_path)], {}, tmp_path)
+        [found] = find_transcripts.find_missing(LedgerSessions(), rows_of(data, "x").rows, where).answers.values()
         return None if found.owner is None else found.owner.file.path
 
     assert owner() == str(path)
@@ -72,7 +72,7 @@ def test_what_is_broken_is_told_with_its_line_and_its_neighbours_are_read() -> N
         b'\n{"session_id": "a"}\n{"session_id": "to\n[]\n{"harness": "x"}\n{"session_id": 5}{"session_id": "unknown"}'
     )
     read = rows_of(text, "x")
-    assert [(row.line, row.wanted and row.wanted.name, row.span is None) for row in read.rows] == [
+    assert [(row.line, row.session and row.session.name, row.span is None) for row in read.rows] == [
         (2, "workspace:a", False), (5, None, False), (6, None, True), (6, None, True),
     ]  # fmt: skip
     assert [one.line for one in read.problems] == [3, 4]

@@ -9,7 +9,7 @@ from tests.importers import transcript_writers as write
 
 from rightful import limits
 from rightful.locate.layouts import Root
-from rightful.locate.scan import Scan, scan
+from rightful.locate.scan import Scan, scan_folders
 
 A = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 AT = "2026-08-01T10:15:00Z"
@@ -17,7 +17,7 @@ SAMPLES = Path(__file__).parents[1] / "samples"
 
 
 def search(folder: Path, depth: int = limits.LOCATE_DEPTH, *, elsewhere: bool = False) -> Scan:
-    return scan([Root(str(folder), depth)], elsewhere=elsewhere)
+    return scan_folders([Root(str(folder), depth)], elsewhere=elsewhere)
 
 
 def test_the_samples_hold_eleven_transcripts_and_two_pointers() -> None:
@@ -46,7 +46,7 @@ def test_in_a_folder_that_is_named_a_transcript_counts_wherever_it_lies_and_howe
     write.lines(flat / "records.jsonl", {"session_id": A, "outcome": "productive"})
     (flat / "readme.md").write_text("no transcript")
 
-    found = scan([Root(str(flat), 8), Root(str(tmp_path), 8)], elsewhere=True)
+    found = scan_folders([Root(str(flat), 8), Root(str(tmp_path), 8)], elsewhere=True)
     assert {Path(path).name: (one.tool, one.native_id) for path, one in found.files.items()} == {
         f"{A}.jsonl": ("claude-code", A), "x.jsonl": ("codex", A), "events.jsonl": ("copilot", A),
         "y.jsonl": ("gptme", None),
@@ -76,7 +76,7 @@ def test_links_are_not_followed_and_a_fifo_is_not_waited_for(tmp_path: Path) -> 
     (inside / f"cc-session-log-ref-{A}.txt").symlink_to(target)
     found = search(tmp_path / "inside")
     assert (found.files, found.pointers) == ({}, ())
-    assert len(scan([Root(str(inside / "linked"), 8)]).files) == 1  # a root that is named is followed
+    assert len(scan_folders([Root(str(inside / "linked"), 8)]).files) == 1  # a root that is named is followed
 
 
 def test_a_folder_is_searched_as_deep_as_the_limit_says(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_so_many_entries_and_transcripts_are_looked_at(tmp_path: Path, monkeypat
 def test_one_folder_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
     write.codex(tmp_path, A, AT)
     read: list[int] = []
-    scan([Root(str(tmp_path), 8), Root(f"{tmp_path}/.", 8)], on_progress=read.append)
+    scan_folders([Root(str(tmp_path), 8), Root(f"{tmp_path}/.", 8)], on_progress=read.append)
     assert sum(read) == 1
 
 

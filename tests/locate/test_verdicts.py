@@ -11,9 +11,9 @@ from tests.locate.searching import TOOLS, WRITERS, A, B, answers, owners, pointe
 
 from rightful import limits, times
 from rightful.locate import find_transcripts
-from rightful.locate.find_transcripts import Known
+from rightful.locate.find_transcripts import LedgerSessions
 from rightful.locate.ranks import Rank
-from rightful.locate.wanted_sessions import wanted
+from rightful.locate.wanted_sessions import session_of_name
 
 ITEM = "b381dcfa-da0b-5cf5-849f-5787aaac922a"
 START, LATER = "2026-08-01T10:15:00Z", "2026-08-01T10:15:04Z"
@@ -23,7 +23,7 @@ START, LATER = "2026-08-01T10:15:00Z", "2026-08-01T10:15:04Z"
 def test_the_id_inside_a_file_makes_it_its_own(tool: str, tmp_path: Path) -> None:
     path = WRITERS[tool](tmp_path, A, LATER)
     WRITERS[tool](tmp_path, B, LATER)
-    [found] = answers(tmp_path, wanted(f"{tool}:{A}"))
+    [found] = answers(tmp_path, session_of_name(f"{tool}:{A}"))
     assert found.owner is not None
     assert (found.owner.file.path, found.owner.rank) == (str(path), Rank.NATIVE)
 
@@ -40,7 +40,7 @@ def test_a_short_label_is_no_id_of_a_tools(tmp_path: Path) -> None:
 
 def test_a_name_that_the_lines_contradict_owns_nothing(tmp_path: Path) -> None:
     write.claude(tmp_path, A, LATER, session=B)
-    [found] = answers(tmp_path, wanted(f"claude-code:{A}"))
+    [found] = answers(tmp_path, session_of_name(f"claude-code:{A}"))
     assert (found.owner, found.judged[0].verdict) == (None, "contradicted")
     assert found.why == f"what was found is contradicted: its name says {A}, and its lines say {B}"
 
@@ -169,10 +169,10 @@ def test_a_stub_is_never_owned_and_the_log_of_its_session_is(tmp_path: Path) -> 
         tmp_path / "projects" / "-home-dev-my-proj" / f"{A}.jsonl",
         {"type": "queue-operation", "timestamp": LATER, "sessionId": A},
     )
-    assert answers(tmp_path, wanted(f"claude-code:{A}"))[0].why == "it contains no message"
+    assert answers(tmp_path, session_of_name(f"claude-code:{A}"))[0].why == "it contains no message"
     log = write.stream(tmp_path / "tmp" / "cc-session-1.log", A)
     pointer(tmp_path, "cc-session-log-ref-41c2.txt", log)
-    assert owners(tmp_path, wanted(f"claude-code:{A}"), run("41c2", START)) == [str(log), str(log)]
+    assert owners(tmp_path, session_of_name(f"claude-code:{A}"), run("41c2", START)) == [str(log), str(log)]
     assert stub.exists()
 
 
@@ -229,8 +229,8 @@ def test_what_has_the_name_of_a_file_that_is_gone_is_a_candidate(tmp_path: Path)
     pointer(tmp_path, f"gptme-traj-{ITEM}.path", "/gone/gptme/fox/conversation.jsonl")
     one = run(ITEM, START, tool="gptme")
     environ = {"XDG_DATA_HOME": str(tmp_path / "data"), "TMPDIR": str(tmp_path / "tmp")}
-    where = find_transcripts.places([], environ, tmp_path)
-    found, _ = find_transcripts.locate(Known(sessions={one.name: one}), one.name, where)
+    where = find_transcripts.search_folders([], environ, tmp_path)
+    found, _ = find_transcripts.locate(LedgerSessions(sessions={one.name: one}), one.name, where)
     assert found.owner is None
     assert [judged.claim.file.path for judged in found.judged] == [str(moved)]
     assert found.why.startswith("/gone/gptme/fox/conversation.jsonl, which it names, is missing")
@@ -286,7 +286,7 @@ def test_what_two_records_name_is_nobodys(tmp_path: Path) -> None:
 def test_copies_with_the_same_bytes_are_one_transcript_and_others_are_not(tmp_path: Path) -> None:
     path = write.gptme(tmp_path / "logs", "fox", LATER)
     shutil.copytree(path.parent, tmp_path / "cache" / "fox")
-    name = wanted("gptme:fox")
+    name = session_of_name("gptme:fox")
     assert owners(tmp_path, name) == [str(tmp_path / "cache" / "fox" / "conversation.jsonl")]
     path.write_text(path.read_text() + json.dumps({"role": "user", "content": "more", "timestamp": LATER}) + "\n")
     [found] = answers(tmp_path, name)
@@ -311,19 +311,19 @@ def test_what_another_user_wrote_where_everybody_can_is_no_proof(
     """Anybody can write a log into /tmp that says any session's id."""
     (tmp_path / "tmp").mkdir()
     log = write.stream(tmp_path / "tmp" / "cc-session-1.log", A)
-    assert owners(tmp_path, wanted(f"claude-code:{A}")) == [str(log)]
+    assert owners(tmp_path, session_of_name(f"claude-code:{A}")) == [str(log)]
     if os.geteuid() == 0:
         os.chown(log, 4321, -1)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: 4321)
-    assert owners(tmp_path, wanted(f"claude-code:{A}")) == [str(log)]  # nobody else can write there
+    assert owners(tmp_path, session_of_name(f"claude-code:{A}")) == [str(log)]  # nobody else can write there
     (tmp_path / "tmp").chmod(0o1777)
-    [found] = answers(tmp_path, wanted(f"claude-code:{A}"))
+    [found] = answers(tmp_path, session_of_name(f"claude-code:{A}"))
     assert (found.owner, found.why) == (None, "another user wrote it, into a folder that every user may write to")
 
 
 def test_a_tools_own_name_is_not_sought_by_time(tmp_path: Path) -> None:
-    own = wanted(f"codex:{A}")
+    own = session_of_name(f"codex:{A}")
     own.start_us, own.cwd = times.us_from(START), write.CWD
     write.codex(tmp_path, B, LATER)
     assert answers(tmp_path, own)[0].judged == ()

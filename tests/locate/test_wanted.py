@@ -9,9 +9,9 @@ import rightful
 from rightful import times
 from rightful.errors import UsageError
 from rightful.locate import find_transcripts
-from rightful.locate.find_transcripts import Known
+from rightful.locate.find_transcripts import LedgerSessions
 from rightful.locate.ranks import Rank
-from rightful.locate.wanted_sessions import tool_of, wanted
+from rightful.locate.wanted_sessions import session_of_name, tool_of
 
 AT = "2026-08-01T10:15:00Z"
 UUID = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
@@ -21,10 +21,10 @@ def event(kind: str, session: str, key: str, at: str = AT, **more: Any) -> dict[
     return {"type": kind, "producer": "t", "key": key, "session": session, "at": at, **more}
 
 
-def known(folder: Path, *events: dict[str, Any]) -> Known:
+def known(folder: Path, *events: dict[str, Any]) -> LedgerSessions:
     with rightful.open(folder / "ledger", create=True) as ledger:
         assert {one.outcome for one in ledger.append(events)} == {"appended"}
-        return find_transcripts.known(ledger.log)
+        return find_transcripts.ledger_sessions(ledger.log)
 
 
 def test_a_ledger_tells_start_end_folder_tool_and_the_names_that_are_joined(tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_a_session_is_named_in_full_by_its_value_or_by_its_label(tmp_path: Path)
         event("session.started", "workspace:36d9@2026-08-01T10:15:00Z", "2"),
         event("session.started", "workspace:36d9@2026-08-02T10:15:00Z", "3"),
     )
-    assert find_transcripts.named(of, full) == full
-    assert find_transcripts.named(of, "41c2") == full
-    assert find_transcripts.named(of, f"codex:{UUID}") == f"codex:{UUID}"
+    assert find_transcripts.resolve_name(of, full) == full
+    assert find_transcripts.resolve_name(of, "41c2") == full
+    assert find_transcripts.resolve_name(of, f"codex:{UUID}") == f"codex:{UUID}"
     with pytest.raises(UsageError, match="'36d9' is the value of 2 sessions"):
-        find_transcripts.named(of, "36d9")
+        find_transcripts.resolve_name(of, "36d9")
     with pytest.raises(UsageError, match="no session is named 'nobody'"):
-        find_transcripts.named(of, "nobody")
+        find_transcripts.resolve_name(of, "nobody")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_harness_is_a_tool_whatever_it_is_called(harness: str | None, tool: st
 
 
 def test_a_label_ends_where_a_time_begins() -> None:
-    assert wanted(f"workspace:41c2@{AT}").ids == {"41c2"}
-    assert wanted("workspace:me@home").ids == {"me@home"}
-    assert wanted("run:x@2026-08-01T10:15:00Z").ids == {"x@2026-08-01T10:15:00Z"}
-    assert wanted(f"codex:{UUID}").natives == {f"codex:{UUID}": Rank.NATIVE}
+    assert session_of_name(f"workspace:41c2@{AT}").ids == {"41c2"}
+    assert session_of_name("workspace:me@home").ids == {"me@home"}
+    assert session_of_name("run:x@2026-08-01T10:15:00Z").ids == {"x@2026-08-01T10:15:00Z"}
+    assert session_of_name(f"codex:{UUID}").natives == {f"codex:{UUID}": Rank.NATIVE}

@@ -9,9 +9,9 @@ from tests.locate.searching import TOOLS, WRITERS, A, B, answers, owners, run
 
 from rightful import limits, times
 from rightful.locate import find_transcripts
-from rightful.locate.find_transcripts import Known
+from rightful.locate.find_transcripts import LedgerSessions
 from rightful.locate.ranks import Rank
-from rightful.locate.wanted_sessions import wanted
+from rightful.locate.wanted_sessions import session_of_name
 
 ITEM = "b381dcfa-da0b-5cf5-849f-5787aaac922a"
 START, LATER = "2026-08-01T10:15:00Z", "2026-08-01T10:15:04Z"
@@ -79,8 +79,8 @@ def test_what_is_bound_to_another_run_is_not_taken_from_it(tmp_path: Path) -> No
     path = write.codex(tmp_path, A, LATER)
     one = run("41c2", START, tool="codex", cwd=write.CWD)
     bound = Bindings()
-    known = Known(sessions={one.name: one}, bindings=bound)
-    where = find_transcripts.places([str(tmp_path)], {}, tmp_path)
+    known = LedgerSessions(sessions={one.name: one}, bindings=bound)
+    where = find_transcripts.search_folders([str(tmp_path)], {}, tmp_path)
     (tmp_path / "link").symlink_to(".")
     via = tmp_path / "link" / path.relative_to(tmp_path)  # a home is often reached through a link
     for session, uri, owner in (
@@ -97,7 +97,7 @@ def test_a_search_that_was_cut_off_proves_only_what_stands_inside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write.codex(tmp_path, A, LATER)
-    sessions = wanted(f"codex:{A}"), run("41c2", START, tool="codex", cwd=write.CWD)
+    sessions = session_of_name(f"codex:{A}"), run("41c2", START, tool="codex", cwd=write.CWD)
     write.codex(tmp_path, "zzz" + B[3:], "2026-08-02T00:00:00Z")
     monkeypatch.setattr(limits, "LOCATE_FILES", 2)
     assert owners(tmp_path, *sessions) == [str(path)] * 2

@@ -19,9 +19,9 @@ from rightful.locate import find_transcripts
 from rightful.locate.layouts import Root
 from rightful.locate.ownership_claims import Index, group_of
 from rightful.locate.ranks import Rank
-from rightful.locate.scan import Scan, scan
+from rightful.locate.scan import Scan, scan_folders
 from rightful.locate.verdicts import Answer, OwnershipResolver
-from rightful.locate.wanted_sessions import Wanted
+from rightful.locate.wanted_sessions import WantedSession
 
 UUIDS = [f"b381dcfa-da0b-5cf5-849f-5787aaac92{n:02d}" for n in range(3)]
 LABELS = ["41c2", "36d9", *UUIDS[:2]]
@@ -60,7 +60,7 @@ def make(root: Path, files: list[dict[str, Any]]) -> None:
                 pointer(root, name % one["pointed"], path)
 
 
-def sessions(runs: list[dict[str, Any]]) -> dict[str, Wanted]:
+def sessions(runs: list[dict[str, Any]]) -> dict[str, WantedSession]:
     found = {}
     for of in runs:
         one = run(of["label"], times.text_of(of["at"]), tool=of["tool"], cwd=of["cwd"])
@@ -70,8 +70,8 @@ def sessions(runs: list[dict[str, Any]]) -> dict[str, Wanted]:
     return found
 
 
-def judged(scanned: Scan, of: dict[str, Wanted]) -> dict[str, Answer]:
-    resolver = OwnershipResolver(Index(scanned, of.values()), of, {}, find_transcripts._same)
+def judged(scanned: Scan, of: dict[str, WantedSession]) -> dict[str, Answer]:
+    resolver = OwnershipResolver(Index(scanned, of.values()), of, {}, find_transcripts._have_equal_bytes)
     return {name: resolver.answer(name) for name in sorted(of)}
 
 
@@ -84,12 +84,12 @@ def test_no_order_and_no_files_time_changes_an_answer_and_nothing_has_two_owners
     with tempfile.TemporaryDirectory() as name:
         root = Path(name).resolve()
         make(root, files)
-        scanned = scan([Root(str(root), 8)], elsewhere=True)
+        scanned = scan_folders([Root(str(root), 8)], elsewhere=True)
         first = judged(scanned, sessions(runs))
         for path in root.rglob("*"):
             os.utime(path, (shuffle.randrange(2**31),) * 2)
         paths = list(scanned.files.values())
-        again = scan([Root(str(root), 8)], elsewhere=True)
+        again = scan_folders([Root(str(root), 8)], elsewhere=True)
         shuffle.shuffle(paths)
         mixed = Scan({one.path: one for one in paths}, again.pointers[::-1], (), False)
         others = runs.copy()

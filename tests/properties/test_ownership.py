@@ -15,7 +15,7 @@ from tests.locate.searching import WRITERS, pointer
 
 from rightful import limits, times
 from rightful.locate import find_transcripts
-from rightful.locate.find_transcripts import Known
+from rightful.locate.find_transcripts import LedgerSessions
 from rightful.locate.record_lines import rows_of
 
 START_US = times.us_from("2026-08-01T10:15:00Z")
@@ -78,7 +78,7 @@ def test_no_run_is_given_the_transcript_of_another(runs: list[dict[str, Any]]) -
         root = Path(name).resolve()
         made = [make(root, number, of) for number, of in enumerate(runs)]
         rows = rows_of("\n".join(json.dumps(record) for record, _ in made).encode(), "x").rows
-        own = {row.wanted.name: path for row, (_, path) in zip(rows, made, strict=True) if row.wanted is not None}
-        found = find_transcripts.missing(Known(), rows, find_transcripts.places([name], {}, root))
+        own = {row.session.name: path for row, (_, path) in zip(rows, made, strict=True) if row.session is not None}
+        found = find_transcripts.find_missing(LedgerSessions(), rows, find_transcripts.search_folders([name], {}, root))
         given_to = {name: one.owner.file.path for name, one in found.answers.items() if one.owner is not None}
         assert given_to.items() <= own.items()

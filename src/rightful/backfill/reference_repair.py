@@ -19,7 +19,7 @@ from msgspec import Struct
 from rightful.backfill import target_file
 from rightful.backfill.target_file import FileState
 from rightful.errors import StorageError, TargetChangedError
-from rightful.locate.record_lines import Row
+from rightful.locate.record_lines import RecordRow
 from rightful.locate.wanted_sessions import reference_of
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -48,7 +48,7 @@ class Repaired(Struct, frozen=True, kw_only=True):
     left: str | None = None
 
 
-def write_back(path: str, looked: FileState, rows: tuple[Row, ...], owners: Mapping[str, str]) -> Repaired:
+def write_back(path: str, looked: FileState, rows: tuple[RecordRow, ...], owners: Mapping[str, str]) -> Repaired:
     """Write the transcripts that have an owner into the rows that miss them.
 
     Args:
@@ -63,8 +63,8 @@ def write_back(path: str, looked: FileState, rows: tuple[Row, ...], owners: Mapp
         StorageError: The system failed. The file is the old one or the new one; the same call goes on.
     """
     real = target_file.resolved(path)
-    able = [row for row in rows if row.wanted is not None and row.wanted.name in owners]
-    edits = [(row, owners[row.wanted.name]) for row in able if row.span is not None and row.wanted is not None]
+    able = [row for row in rows if row.session is not None and row.session.name in owners]
+    edits = [(row, owners[row.session.name]) for row in able if row.span is not None and row.session is not None]
     glued = tuple(sorted({row.line for row in able if row.span is None}))
     data = _edited(looked.data or b"", edits)
     try:
@@ -114,7 +114,7 @@ def _kept(real: str, data: bytes, like: FileState) -> str:
     return name
 
 
-def _edited(data: bytes, edits: list[tuple[Row, str]]) -> bytes:
+def _edited(data: bytes, edits: list[tuple[RecordRow, str]]) -> bytes:
     parts: list[bytes] = []
     at = 0
     for row, path in edits:

@@ -17,7 +17,7 @@ PRODUCER = "locate"
 """The producer of bindings that were found by searching."""
 
 
-class Bound(NamedTuple):
+class BindingResult(NamedTuple):
     """What became of one binding.
 
     Attributes:
@@ -33,7 +33,7 @@ class Bound(NamedTuple):
     why: str | None = None
 
 
-def bind(log: Log, answers: list[Answer], clock: Clock) -> tuple[Bound, ...]:
+def bind(log: Log, answers: list[Answer], clock: Clock) -> tuple[BindingResult, ...]:
     """Bind each transcript that has an owner to it; a repeated call writes nothing twice.
 
     The evidence of the file is read again after it was hashed: a transcript that was replaced
@@ -44,7 +44,7 @@ def bind(log: Log, answers: list[Answer], clock: Clock) -> tuple[Bound, ...]:
         answers: The answers; those without an owner are skipped.
         clock: Returns the time of the binding; microseconds since 1970, UTC.
     """
-    done: list[Bound] = []
+    done: list[BindingResult] = []
     events: list[dict[str, Any]] = []
     for answer in answers:
         if answer.owner is None:
@@ -52,10 +52,10 @@ def bind(log: Log, answers: list[Answer], clock: Clock) -> tuple[Bound, ...]:
         path = answer.owner.file.path
         try:
             events.append(_event(answer, clock()))
-            done.append(Bound(answer.session, path, None))
+            done.append(BindingResult(answer.session, path, None))
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            done.append(Bound(answer.session, path, None, why))
+            done.append(BindingResult(answer.session, path, None, why))
     receipts = iter(log.append(events) if events else [])
     return tuple(result if result.why is not None else result._replace(receipt=next(receipts)) for result in done)
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
 from rightful import limits
 from rightful.identity import split_session
-from rightful.locate import scan as scanning
 from rightful.locate.evidence import hashed
-from rightful.locate.find_transcripts import Known, Places, path_of
+from rightful.locate.find_transcripts import LedgerSessions, SearchFolders, path_of
+from rightful.locate.scan import Progress, scan_folders
 from rightful.locate.wanted_sessions import NATIVES
 from rightful.projections.bindings import Binding
 
 State = Literal["good", "grown", "changed", "moved", "deleted", "unreadable"]
 
 
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
+class CheckedBinding(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one bound transcript.
 
     Attributes:
@@ -44,57 +44,57 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(
-    of: Known, where: Places, session: str | None = None, on_progress: Callable[[int], object] = int
-) -> tuple[Checked, ...]:
+    known: LedgerSessions, folders: SearchFolders, session: str | None = None, on_progress: Progress = int
+) -> tuple[CheckedBinding, ...]:
     """Verify every bound transcript, or those of one session.
 
     Transcripts that are gone are sought by hash in the folders of a search, within its limits.
 
     Args:
-        of: What the ledger knows.
-        where: The folders.
+        known: What the ledger knows.
+        folders: The folders.
         session: Only this session's.
         on_progress: Called with the number of files read since the last call.
     """
-    bound = of.bindings.all() if session is None else of.bindings.of(session)
-    disputed = of.bindings.disputed()
-    found = [_check(binding, _others(of, binding, disputed.get(binding.uri, ()))) for binding in bound]
+    bound = known.bindings.all() if session is None else known.bindings.of(session)
+    disputed = known.bindings.disputed()
+    found = [_check(binding, _others(known, binding, disputed.get(binding.uri, ()))) for binding in bound]
     gone = [checked for checked in found if checked.state == "deleted"]
     if not gone:
         return tuple(found)
-    moved = _moved([checked.binding for checked in gone], where, on_progress)
+    moved = _moved([checked.binding for checked in gone], folders, on_progress)
     return tuple(_as_moved(checked, moved) if checked.state == "deleted" else checked for checked in found)
 
 
-def _others(of: Known, binding: Binding, names: Iterable[str]) -> tuple[str, ...]:
+def _others(known: LedgerSessions, binding: Binding, names: Iterable[str]) -> tuple[str, ...]:
     """Return the other sessions of a transcript; a run and its tool's name for it count as one."""
-    mine = of.sessions[binding.session].natives if binding.session in of.sessions else {}
+    mine = known.sessions[binding.session].natives if binding.session in known.sessions else {}
     native = split_session(binding.session)[0] in NATIVES
     others = []
     for name in names:
-        theirs = of.sessions[name].natives if name in of.sessions else {}
+        theirs = known.sessions[name].natives if name in known.sessions else {}
         is_level = native == (split_session(name)[0] in NATIVES)
         if name != binding.session and name not in mine and binding.session not in theirs and is_level:
             others.append(name)
     return tuple(others)
 
 
-def _as_moved(checked: Checked, moved: dict[tuple[str, int], str]) -> Checked:
+def _as_moved(checked: CheckedBinding, moved: dict[tuple[str, int], str]) -> CheckedBinding:
     path = moved.get((checked.binding.sha256, checked.binding.bytes))
     if path is None:
         return checked
     return msgspec.structs.replace(checked, state="moved", path=path, why=f"it was moved from {checked.path}")
 
 
-def _check(binding: Binding, others: tuple[str, ...]) -> Checked:
+def _check(binding: Binding, others: tuple[str, ...]) -> CheckedBinding:
     path = path_of(binding.uri)
     if path is None:
         why = "it is not a file on this machine"
-        return Checked(binding=binding, state="unreadable", path=binding.uri, why=why, others=others)
+        return CheckedBinding(binding=binding, state="unreadable", path=binding.uri, why=why, others=others)
     state, why = _state(binding, path)
     if others:
         why = f"{why}; it is also bound to {', '.join(others)}"
-    return Checked(binding=binding, state=state, path=path, why=why, others=others)
+    return CheckedBinding(binding=binding, state=state, path=path, why=why, others=others)
 
 
 def _state(binding: Binding, path: str) -> tuple[State, str]:
@@ -114,9 +114,9 @@ def _state(binding: Binding, path: str) -> tuple[State, str]:
     return "good", "it matches the bound bytes"
 
 
-def _moved(gone: Iterable[Binding], where: Places, on_progress: Callable[[int], object]) -> dict[tuple[str, int], str]:
+def _moved(gone: Iterable[Binding], folders: SearchFolders, on_progress: Progress) -> dict[tuple[str, int], str]:
     """Return the new paths of moved transcripts, by hash and length; the likeliest file is read first."""
-    scan = scanning.scan(where.roots, elsewhere=True, on_progress=on_progress)
+    scan = scan_folders(folders.roots, elsewhere=True, on_progress=on_progress)
     left = limits.LOCATE_HASHED_BYTES
     found: dict[tuple[str, int], str] = {}
     for binding in gone:

@@ -33,8 +33,7 @@ import msgspec
 
 from rightful import limits
 from rightful.importers.sources.text_files import Found, objects_of, opened
-from rightful.locate import evidence_by_tool as evidence_lines
-from rightful.locate.evidence_by_tool import PartialEvidence
+from rightful.locate.evidence_by_tool import PartialEvidence, add_line
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -185,7 +184,7 @@ def _read(stream: BinaryIO, size: int) -> tuple[PartialEvidence, bool]:
             if broken > limits.EVIDENCE_BROKEN and seen.tool is None:
                 return seen, False
             continue
-        evidence_lines.add_line(seen, item.value)
+        add_line(seen, item.value)
         behind += seen.is_known
         if behind > limits.EVIDENCE_OBJECTS:
             return seen, False
@@ -275,11 +274,9 @@ class _Head(io.RawIOBase):
         self._left = limit
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fill the buffer with what comes next; 0 at the end."""
         space = memoryview(buffer).cast("B")
         chunk = self._stream.read(min(len(space), self._left))
         self._left -= len(chunk)

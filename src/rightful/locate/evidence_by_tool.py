@@ -93,7 +93,7 @@ def add_line(seen: PartialEvidence, line: Line) -> None:
     if tool is None or seen.tool not in {None, tool}:
         return
     seen.tool = tool
-    _LOOKS[tool](seen, line)
+    _READERS[tool](seen, line)
 
 
 def _tool_of(line: Line) -> str | None:
@@ -202,7 +202,7 @@ def _grok(seen: PartialEvidence, line: Line) -> None:
         seen.has_spoken = True
 
 
-_LOOKS: dict[str, Callable[[PartialEvidence, Line], None]] = {
+_READERS: dict[str, Callable[[PartialEvidence, Line], None]] = {
     "claude-code": _claude_code,
     "codex": _codex,
     "copilot": _copilot,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -14,16 +14,14 @@ from rightful.errors import UsageError
 from rightful.identity import is_session, split_session
 from rightful.importers.session_records import NAMESPACE
 from rightful.locate import layouts
-from rightful.locate import scan as scanning
-from rightful.locate import wanted_sessions as sessions_
 from rightful.locate.evidence import FileEvidence, hashed
 from rightful.locate.layouts import Root
 from rightful.locate.ownership_claims import Index
 from rightful.locate.ranks import EVIDENCE, Rank
-from rightful.locate.record_lines import Row
-from rightful.locate.scan import Scan
+from rightful.locate.record_lines import RecordRow
+from rightful.locate.scan import Progress, Scan, scan_folders
 from rightful.locate.verdicts import Answer, OwnershipResolver
-from rightful.locate.wanted_sessions import NATIVES, Wanted
+from rightful.locate.wanted_sessions import NATIVES, TYPES, WantedSession, merge, session_of_name, sessions_of_ledger
 from rightful.log.log import Log
 from rightful.projections import bindings
 from rightful.projections.bindings import Bindings
@@ -31,7 +29,7 @@ from rightful.projections.bindings import Bindings
 _NAMES = 5
 
 
-class Places(msgspec.Struct, frozen=True, kw_only=True):
+class SearchFolders(msgspec.Struct, frozen=True, kw_only=True):
     """Where to search.
 
     Attributes:
@@ -43,28 +41,28 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere: bool = False
 
 
-def places(
+def search_folders(
     named: Iterable[str],
     environ: Mapping[str, str],
     home: Path,
     workspaces: Iterable[Path | str] = (),
     ledger: Path | None = None,
-) -> Places:
+) -> SearchFolders:
     """Return where to search: the folders that are named, else those that the tools use here.
 
     Raises:
         UsageError: A folder that is named does not exist.
     """
-    asked = tuple(named)
-    for path in asked:
+    paths = tuple(named)
+    for path in paths:
         if not os.path.isdir(path):  # noqa: PTH112 - an empty name is the working folder for pathlib
             raise UsageError(f"--root {path!r} is not a folder; nothing was searched. Name an existing folder.")
-    if asked:
-        return Places(roots=tuple(Root(path, limits.LOCATE_DEPTH) for path in asked), elsewhere=True)
-    return Places(roots=layouts.roots(environ, home, tuple(Path(folder) for folder in workspaces), ledger))
+    if paths:
+        return SearchFolders(roots=tuple(Root(path, limits.LOCATE_DEPTH) for path in paths), elsewhere=True)
+    return SearchFolders(roots=layouts.roots(environ, home, tuple(Path(folder) for folder in workspaces), ledger))
 
 
-class Known(msgspec.Struct, kw_only=True):
+class LedgerSessions(msgspec.Struct, kw_only=True):
     """The sessions and bindings of a ledger.
 
     Attributes:
@@ -72,25 +70,25 @@ class Known(msgspec.Struct, kw_only=True):
         bindings: The bound transcripts of each session.
     """
 
-    sessions: dict[str, Wanted] = msgspec.field(default_factory=dict)
+    sessions: dict[str, WantedSession] = msgspec.field(default_factory=dict)
     bindings: Bindings = msgspec.field(default_factory=Bindings)
 
 
-def known(log: Log | None) -> Known:
+def ledger_sessions(log: Log | None) -> LedgerSessions:
     """Return the sessions and bindings of a ledger; empty without one.
 
     Raises:
         UpgradeError: A row was written by a newer program.
     """
     if log is None:
-        return Known()
-    return Known(
-        sessions=sessions_.of_ledger(log.read(types=list(sessions_.TYPES))),
+        return LedgerSessions()
+    return LedgerSessions(
+        sessions=sessions_of_ledger(log.read(types=list(TYPES))),
         bindings=bindings.bindings(log.read(types=list(bindings.TYPES))),
     )
 
 
-def named(of: Known, asked: str) -> str:
+def resolve_name(known: LedgerSessions, text: str) -> str:
     """Return the session of a user's argument: a full name, or a value over all namespaces.
 
     A tool's own name need not be in the ledger: its transcript names the session.
@@ -98,44 +96,44 @@ def named(of: Known, asked: str) -> str:
     Raises:
         UsageError: No session has that name, or several have that value.
     """
-    if asked in of.sessions:
-        return asked
-    fitting = sorted(name for name in of.sessions if _fits(name, asked))
+    if text in known.sessions:
+        return text
+    fitting = sorted(name for name in known.sessions if _fits(name, text))
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         shown = ", ".join(fitting[:_NAMES]) + (" …" if len(fitting) > _NAMES else "")
-        raise UsageError(f"{asked!r} is the value of {len(fitting)} sessions: {shown}. Name one in full.")
-    if is_session(asked) and split_session(asked)[0] in NATIVES | {NAMESPACE}:
-        return asked
+        raise UsageError(f"{text!r} is the value of {len(fitting)} sessions: {shown}. Name one in full.")
+    if is_session(text) and split_session(text)[0] in NATIVES | {NAMESPACE}:
+        return text
     raise UsageError(
-        f"no session is named {asked!r} in this ledger, and it is not a tool's own session name, such as "
+        f"no session is named {text!r} in this ledger, and it is not a tool's own session name, such as "
         f"claude-code:<id>; nothing was searched. `rightful status --sessions` lists them."
     )
 
 
-def _fits(name: str, asked: str) -> bool:
+def _fits(name: str, text: str) -> bool:
     value = split_session(name)[1]
-    return asked in {value, value.rpartition("@")[0]}
+    return text in {value, value.rpartition("@")[0]}
 
 
-def locate(of: Known, name: str, where: Places, on_progress: Callable[[int], object] = int) -> tuple[Answer, Scan]:
+def locate(
+    known: LedgerSessions, name: str, folders: SearchFolders, on_progress: Progress = int
+) -> tuple[Answer, Scan]:
     """Search for one session's transcript.
 
     Args:
-        of: What the ledger knows; every other session's claims are held against this one's.
+        known: What the ledger knows; every other session's claims are held against this one's.
         name: The session.
-        where: The folders.
+        folders: The folders.
         on_progress: Called with the number of files read since the last call.
     """
-    sessions = dict(of.sessions)
-    if name not in sessions:
-        sessions[name] = sessions_.wanted(name)
-    scan = _scan(sessions.values(), where, on_progress)
-    return _resolver(of, sessions, scan).answer(name), scan
+    sessions = {name: session_of_name(name)} | known.sessions
+    scan = _scan(sessions.values(), folders, on_progress)
+    return _resolver(known, sessions, scan).answer(name), scan
 
 
-class Missing(msgspec.Struct, frozen=True, kw_only=True):
+class MissingTranscripts(msgspec.Struct, frozen=True, kw_only=True):
     """What was found for records without a transcript.
 
     Attributes:
@@ -144,46 +142,48 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
         scan: The search.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[RecordRow, ...]
     answers: dict[str, Answer]
     scan: Scan
 
 
-def missing(of: Known, rows: Iterable[Row], where: Places, on_progress: Callable[[int], object] = int) -> Missing:
+def find_missing(
+    known: LedgerSessions, rows: Iterable[RecordRow], folders: SearchFolders, on_progress: Progress = int
+) -> MissingTranscripts:
     """Search for the transcripts of all records that miss theirs, in one go.
 
     The records that have one say whose that is, so it is given to no other.
 
     Args:
-        of: What the ledger knows.
+        known: What the ledger knows.
         rows: The records of a file.
-        where: The folders.
+        folders: The folders.
         on_progress: Called with the number of files read since the last call.
     """
     every = tuple(rows)
-    sessions = dict(of.sessions)
+    sessions = dict(known.sessions)
     for row in every:
-        if (wanted := row.wanted) is not None:
-            before = sessions.get(wanted.name)
-            sessions[wanted.name] = wanted if before is None else sessions_.merged(wanted, before)
-    scan = _scan(sessions.values(), where, on_progress)
-    resolver = _resolver(of, sessions, scan)
+        if (session := row.session) is not None:
+            before = sessions.get(session.name)
+            sessions[session.name] = session if before is None else merge(session, before)
+    scan = _scan(sessions.values(), folders, on_progress)
+    resolver = _resolver(known, sessions, scan)
     gone = tuple(row for row in every if row.is_missing)
-    names = sorted({row.wanted.name for row in gone if row.wanted is not None})
-    return Missing(rows=gone, answers={name: resolver.answer(name) for name in names}, scan=scan)
+    names = sorted({row.session.name for row in gone if row.session is not None})
+    return MissingTranscripts(rows=gone, answers={name: resolver.answer(name) for name in names}, scan=scan)
 
 
-def _scan(sessions: Iterable[Wanted], where: Places, on_progress: Callable[[int], object]) -> Scan:
+def _scan(sessions: Iterable[WantedSession], folders: SearchFolders, on_progress: Progress) -> Scan:
     paths = sorted({path for session in sessions for path in session.paths})
-    return scanning.scan(where.roots, extra=paths, elsewhere=where.elsewhere, on_progress=on_progress)
+    return scan_folders(folders.roots, extra=paths, elsewhere=folders.elsewhere, on_progress=on_progress)
 
 
-def _resolver(of: Known, sessions: Mapping[str, Wanted], scan: Scan) -> OwnershipResolver:
+def _resolver(known: LedgerSessions, sessions: Mapping[str, WantedSession], scan: Scan) -> OwnershipResolver:
     bound: dict[str, list[tuple[str, Rank]]] = {}
-    for binding in of.bindings.all():
+    for binding in known.bindings.all():
         if (path := path_of(binding.uri)) is not None:
-            bound.setdefault(layouts.settled(path), []).append((binding.session, EVIDENCE[binding.evidence]))
-    return OwnershipResolver(Index(scan, sessions.values()), sessions, bound, _same)
+            bound.setdefault(layouts.real_path(path), []).append((binding.session, EVIDENCE[binding.evidence]))
+    return OwnershipResolver(Index(scan, sessions.values()), sessions, bound, _have_equal_bytes)
 
 
 def path_of(uri: str) -> str | None:
@@ -195,7 +195,7 @@ def path_of(uri: str) -> str | None:
     return None if "\0" in path else path
 
 
-def _same(file: FileEvidence, other: FileEvidence) -> bool:
+def _have_equal_bytes(file: FileEvidence, other: FileEvidence) -> bool:
     """Return whether two files have the same bytes."""
     if file.size != other.size:
         return False

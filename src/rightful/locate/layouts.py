@@ -27,7 +27,7 @@ from typing import NamedTuple
 from rightful.identity import RUN_LOGS_FOLDER, RUNS_FOLDER
 
 _SLUG_CHARS = 200
-_SHORT = (
+_POINTERS = (
     ("claude-code", re.compile(r"cc-session-log-ref-(?P<id>.+)\.txt", re.DOTALL)),
     ("gptme", re.compile(r"gptme-traj-(?P<id>.+)\.path", re.DOTALL)),
     ("grok", re.compile(r"grok-build-session-log-ref-(?P<id>.+)\.txt", re.DOTALL)),
@@ -77,21 +77,15 @@ def roots(
     logs = [*(named("GPTME_LOGS_HOME") or [data / "gptme/logs"]), *named("GPTME_LOGS_DIR"), cache / "gptme/logs"]
     found += [Root(str(path), 3) for path in logs]
     found += [Root(str(ledger / RUNS_FOLDER), 5)] if ledger is not None else []
-    around = [
-        *workspaces,
-        *(place / "state" for place in workspaces),
-        home,
-        data,
-        cache,
-        *(folder.parent for folder in logs),
-    ]
+    around = [*workspaces, *(place / "state" for place in workspaces), home, data, cache]
+    around += [folder.parent for folder in logs]
     found += [Root(str(place / "gptme-runs"), 3) for place in around]
     found += [Root(str(place / "state/sessions" / _GROK_FOLDER), 1) for place in workspaces]
     found += [Root(str(path), 1) for path in [*named("TMPDIR"), Path("/tmp")]]  # noqa: S108 - where launchers write
     return tuple({os.path.realpath(root.path): root for root in reversed(found)}.values())[::-1]
 
 
-def settled(path: str) -> str:
+def real_path(path: str) -> str:
     """Return an absolute path of which no folder is a link, so that one file has one; its last part may be a link.
 
     A relative one, and text that no file can be called, stay what they are.
@@ -117,7 +111,7 @@ def is_transcript(path: str) -> bool:
     return name.endswith(".jsonl") and (above == "projects" or parent == _GROK_FOLDER)
 
 
-def may_be(path: str) -> bool:
+def may_be_transcript(path: str) -> bool:
     """Return whether a file may be a transcript outside of its tool's folders; its content decides later."""
     return path.endswith((".jsonl", ".log")) or is_transcript(path)
 
@@ -125,7 +119,7 @@ def may_be(path: str) -> bool:
 def pointer_of(path: str) -> tuple[str, str] | None:
     """Return the tool and the session of a pointer file, from its name; None where it is none."""
     name = os.path.basename(path)  # noqa: PTH119 - text, as the rest
-    for tool, form in _SHORT:
+    for tool, form in _POINTERS:
         if (hit := form.fullmatch(name)) is not None:
             return tool, hit["id"]
     return None

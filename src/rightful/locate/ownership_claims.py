@@ -21,7 +21,7 @@ from rightful.locate import layouts
 from rightful.locate.evidence import FileEvidence
 from rightful.locate.ranks import Rank
 from rightful.locate.scan import Pointer, Scan
-from rightful.locate.wanted_sessions import Wanted, shown, tool_of
+from rightful.locate.wanted_sessions import WantedSession, time_text, tool_of
 
 _SECOND_US = 1_000_000
 _WINDOW_US = limits.LOCATE_WINDOW_S * _SECOND_US
@@ -65,7 +65,7 @@ class Index:
         sessions: Every session that is known, which tells whose a marker is.
     """
 
-    def __init__(self, scan: Scan, sessions: Iterable[Wanted]) -> None:
+    def __init__(self, scan: Scan, sessions: Iterable[WantedSession]) -> None:
         self.scan = scan
         self._files = scan.files
         self._by_native: dict[str, list[FileEvidence]] = defaultdict(list)
@@ -98,7 +98,7 @@ class Index:
         if file.started_at_us is not None:
             self._by_folder[file.tool, file.cwd].append((file.started_at_us, file.path))
 
-    def of(self, session: Wanted) -> tuple[Claim, ...]:
+    def of(self, session: WantedSession) -> tuple[Claim, ...]:
         """Return the claims of a session, the best of each transcript, the strongest first."""
         best: dict[str, Claim] = {}
         for claim in self._claims(session):
@@ -107,7 +107,7 @@ class Index:
                 best[claim.file.path] = claim
         return tuple(sorted(best.values(), key=lambda claim: (*_order(claim), claim.file.path)))
 
-    def lost(self, session: Wanted) -> tuple[str, ...]:
+    def lost(self, session: WantedSession) -> tuple[str, ...]:
         """Return sentences on pointers and paths that lead nowhere any more."""
         lost_pointers = [
             f"{pointer.path} points at {pointer.target}, which no longer exists"
@@ -117,24 +117,24 @@ class Index:
             for pointer in self._by_pointer.get(label, ())
             if pointer.found is None
         ]
-        gone = [path for path in sorted(session.paths) if layouts.settled(path) not in self._files]
+        gone = [path for path in sorted(session.paths) if layouts.real_path(path) not in self._files]
         return (*lost_pointers, *(f"its record names {path}, which is not a transcript" for path in gone))
 
-    def _claims(self, session: Wanted) -> Iterator[Claim]:
-        yield from self._native(session)
+    def _claims(self, session: WantedSession) -> Iterator[Claim]:
+        yield from self._claims_by_id(session)
         for label in sorted(session.ids):
             for file in self._by_mark.get(label, ()):
-                yield self._marked(session, label, file)
+                yield self._claim_by_marker(session, label, file)
             for pointer in self._by_pointer.get(label, ()):
-                yield from self._pointed(session, label, pointer)
+                yield from self._claims_by_pointer(session, label, pointer)
             for file in self._by_place.get(label, ()):
-                yield self._placed(session, label, file)
+                yield self._claim_by_folder(session, label, file)
         for path in sorted(session.paths):
-            if (named := self._files.get(layouts.settled(path))) is not None:
+            if (named := self._files.get(layouts.real_path(path))) is not None:
                 yield self._claim(session, named, Rank.POINTER, "its record names this path", [])
         yield from self._in_window(session)
 
-    def _native(self, session: Wanted) -> Iterator[Claim]:
+    def _claims_by_id(self, session: WantedSession) -> Iterator[Claim]:
         for native, rank in sorted(session.natives.items()):
             for file in self._by_native.get(native, ()):
                 known = "" if native == session.name else f", which is joined to {session.name} by {_JOINED[rank]}"
@@ -145,7 +145,7 @@ class Index:
             for file in self._by_id.get(label, ()) if _UNIQUE.fullmatch(label) else ():
                 yield self._claim(session, file, Rank.NATIVE, f"{_embedded(file)} {label}, the run's own id", [])
 
-    def _marked(self, session: Wanted, label: str, file: FileEvidence) -> Claim:
+    def _claim_by_marker(self, session: WantedSession, label: str, file: FileEvidence) -> Claim:
         """Return the claim of a marker; one that was copied or quoted is no more than a clue."""
         mark, doubts = file.sentinel, []
         if mark is not None and not mark.leads:
@@ -157,7 +157,7 @@ class Index:
             return _contradicted(claim, f"the marker was given to {backend}, and this is a transcript of {file.tool}")
         return claim
 
-    def _pointed(self, session: Wanted, label: str, pointer: Pointer) -> Iterator[Claim]:
+    def _claims_by_pointer(self, session: WantedSession, label: str, pointer: Pointer) -> Iterator[Claim]:
         """Yield the transcript that a pointer names, and the tool's own one where that is a printed log."""
         named = None if pointer.found is None else self._files.get(pointer.found)
         if named is None:
@@ -165,7 +165,7 @@ class Index:
         words = f"{Path(pointer.path).name} points at it"
         doubts = [f"{pointer.target}, which it names, is missing, and this file has the same name"] * pointer.moved
         doubts += ["another user wrote the pointer"] * (not pointer.is_ours)
-        doubts += self._shared(label) or self._twins(session, label, named)
+        doubts += self._shared_folder(label) or self._other_starts(session, label, named)
         for file in self._siblings(named):
             via = words if file is named else f"{Path(pointer.path).name} points at a log of its session"
             claim = self._claim(session, file, Rank.POINTER, via, doubts, label)
@@ -177,18 +177,17 @@ class Index:
     def _siblings(self, file: FileEvidence) -> list[FileEvidence]:
         return self._by_native[group_of(file)] if file.native_id is not None else [file]
 
-    def _placed(self, session: Wanted, label: str, file: FileEvidence) -> Claim:
-        doubts = [*self._shared(label), *_not_after(session, file)]
-        return self._claim(
-            session, file, Rank.DIRECTORY, f"it is stored under the name of session {label}", doubts, label
-        )
+    def _claim_by_folder(self, session: WantedSession, label: str, file: FileEvidence) -> Claim:
+        doubts = [*self._shared_folder(label), *_not_after(session, file)]
+        words = f"it is stored under the name of session {label}"
+        return self._claim(session, file, Rank.DIRECTORY, words, doubts, label)
 
-    def _shared(self, label: str) -> list[str]:
+    def _shared_folder(self, label: str) -> list[str]:
         """Return that two runs had one id, as two dispatches of one second have: the last one's pointer stands."""
         groups = {group_of(file) for file in self._by_place.get(label, ())}
         return [f"the folder of session {label} holds {len(groups)} transcripts"] if len(groups) > 1 else []
 
-    def _twins(self, session: Wanted, label: str, named: FileEvidence) -> list[str]:
+    def _other_starts(self, session: WantedSession, label: str, named: FileEvidence) -> list[str]:
         """Return that another transcript began with a run, in the folder of the one that its pointer names.
 
         Two dispatches of one second share a short label, and so one pointer, which the later one wrote; and
@@ -201,7 +200,7 @@ class Index:
             for file in self._started(session, (named.tool, named.cwd))
             if not file.is_stub
             and file.inherits is None
-            and not _foreign(session, file)
+            and not _other_marked_session(session, file)
             and not self._is_pointed(file, label)
         }
         what = "another transcript" if len(alone) == 2 else f"{len(alone) - 1} other transcripts"  # noqa: PLR2004 - it and one
@@ -211,27 +210,27 @@ class Index:
         """Return whether another label's pointer leads to a transcript, or to a log of its session."""
         return any(other != label for sibling in self._siblings(file) for other in self._pointing.get(sibling.path, ()))
 
-    def _in_window(self, session: Wanted) -> Iterator[Claim]:
+    def _in_window(self, session: WantedSession) -> Iterator[Claim]:
         """Yield transcripts that only fit by working folder and start."""
         if session.start_us is None or session.is_native:
             return
         fitting = [file for file in self._started(session) if session.tool in {None, file.tool}]
         there = [file for file in fitting if session.folder is not None and file.cwd == session.folder]
-        rivals = {group_of(file) for file in there if not _foreign(session, file)}
+        rivals = {group_of(file) for file in there if not _other_marked_session(session, file)}
         for file in there:
             doubts = _not_after(session, file)
             if session.tool is None:
                 doubts.append("which tool the run used is not known")
             if len(rivals) > 1:
                 doubts.append(f"{len(rivals)} transcripts began in that folder at that time")
-            doubts += self._between(session, file)
-            words = f"it began in {session.folder}, {_behind(session, file)} after the run's start"
+            doubts += self._runs_between(session, file)
+            words = f"it began in {session.folder}, {_delay_text(session, file)} after the run's start"
             yield self._claim(session, file, Rank.CWD, words, doubts)
         for file in [file for file in fitting if file not in there][: limits.LOCATE_CLAIMS]:
             if (claim := self._weak(session, file)) is not None:
                 yield claim
 
-    def _between(self, session: Wanted, file: FileEvidence) -> list[str]:
+    def _runs_between(self, session: WantedSession, file: FileEvidence) -> list[str]:
         """Return which other run started there, after this one and before a transcript began: it may be that one's."""
         first = (session.start_us or 0) // _SECOND_US * _SECOND_US
         for at_us, name, other in self._runs[bisect_left(self._runs, (first,)) :]:
@@ -242,8 +241,8 @@ class Index:
                 return [f"{name} started there before it began"]
         return []
 
-    def _weak(self, session: Wanted, file: FileEvidence) -> Claim | None:
-        words = f"it began {_behind(session, file)} after the run's start"
+    def _weak(self, session: WantedSession, file: FileEvidence) -> Claim | None:
+        words = f"it began {_delay_text(session, file)} after the run's start"
         slug, folder = Path(file.path).parent.name, session.folder
         if file.cwd is None and folder is not None and file.form == "transcript" and layouts.slug_fits(slug, folder):
             doubt = f"only the name of its folder fits {folder}, and those of other folders look the same"
@@ -253,7 +252,7 @@ class Index:
             return None
         return self._claim(session, file, Rank.WEAK, words, [doubt])
 
-    def _started(self, session: Wanted, place: tuple[str, str | None] | None = None) -> Iterator[FileEvidence]:
+    def _started(self, session: WantedSession, place: tuple[str, str | None] | None = None) -> Iterator[FileEvidence]:
         """Yield the transcripts that began soon after a run's start, before its end; those of one tool and folder."""
         first = (session.start_us or 0) // _SECOND_US * _SECOND_US
         last = first + _WINDOW_US
@@ -266,14 +265,14 @@ class Index:
                 yield self._files[path]
 
     def _claim(
-        self, session: Wanted, file: FileEvidence, rank: Rank, words: str, doubts: list[str], label: str | None = None
+        self, session: WantedSession, file: FileEvidence, rank: Rank, words: str, doubts: list[str], label: str = ""
     ) -> Claim:
         against = list(_against(session, file, rank))
-        other = _foreign(session, file) if rank > Rank.SENTINEL else None
-        if other is not None and (label is not None or rank >= Rank.DIRECTORY or self._known[other]):
+        other = _other_marked_session(session, file) if rank > Rank.SENTINEL else None
+        if other is not None and (label or rank >= Rank.DIRECTORY or self._known[other]):
             against.append(f"its first turn is marked for session {other}")
         more = list(doubts)
-        if label is not None and not _UNIQUE.fullmatch(label) and not self._timed(session, file):
+        if label and not _UNIQUE.fullmatch(label) and not self._times_fit(session, file):
             more.append(f"{label} {_REUSED}")
         if session.is_two:
             more.append("records of that name describe two runs")
@@ -281,7 +280,7 @@ class Index:
             more.append("it contains no message")
         if file.is_foreign:
             more.append("another user wrote it, into a folder that every user may write to")
-        if file.inherits is not None and rank is not Rank.NATIVE and not _names(session, file):
+        if file.inherits is not None and rank is not Rank.NATIVE and group_of(file) not in session.natives:
             more.append(f"its beginning was copied from {file.inherits}")
         if self.scan.is_partial and rank > Rank.NATIVE:
             more.append("the search was cut off, so another file may fit as well")
@@ -289,7 +288,7 @@ class Index:
             more.append("not all could be read, so another file may fit as well")
         return Claim(file=file, rank=rank, words=words, doubts=tuple(more), against=tuple(against))
 
-    def _timed(self, session: Wanted, file: FileEvidence) -> bool:
+    def _times_fit(self, session: WantedSession, file: FileEvidence) -> bool:
         """Return whether times show that a reused label means this run: its start, and that of the transcript.
 
         What is before its start or after its end is contradicted anyway. Where its end is not known, as that of
@@ -322,12 +321,7 @@ def _embedded(file: FileEvidence) -> str:
     return "its folder is" if file.tool == "gptme" else "inside it is"
 
 
-def _names(session: Wanted, file: FileEvidence) -> bool:
-    """Return whether a session is known to be the one that a copying file names."""
-    return f"{file.tool}:{file.native_id}" in session.natives
-
-
-def _foreign(session: Wanted, file: FileEvidence) -> str | None:
+def _other_marked_session(session: WantedSession, file: FileEvidence) -> str | None:
     """Return the session that a file's own first turn is marked for, where that is not this one."""
     mark = file.sentinel
     if mark is None or not mark.leads or file.inherits is not None or mark.session in session.ids:
@@ -335,7 +329,7 @@ def _foreign(session: Wanted, file: FileEvidence) -> str | None:
     return mark.session
 
 
-def _against(session: Wanted, file: FileEvidence, rank: Rank) -> Iterator[str]:
+def _against(session: WantedSession, file: FileEvidence, rank: Rank) -> Iterator[str]:
     """Yield what contradicts a claim: the file's own words, the tool, the folder, the times."""
     if file.agrees is False:
         yield f"its name says {file.native_id}, and its lines say {', '.join(file.ids[:2])}"
@@ -349,9 +343,9 @@ def _against(session: Wanted, file: FileEvidence, rank: Rank) -> Iterator[str]:
     if at_us is None or file.inherits is not None:
         return
     if session.start_us is not None and at_us // _SECOND_US < session.start_us // _SECOND_US - (not session.is_exact):
-        yield f"it began at {shown(at_us)}, before the run's start at {shown(session.start_us)}"
+        yield f"it began at {time_text(at_us)}, before the run's start at {time_text(session.start_us)}"
     if session.end_us is not None and at_us // _SECOND_US > session.end_us // _SECOND_US:
-        yield f"it began at {shown(at_us)}, after the run's end at {shown(session.end_us)}"
+        yield f"it began at {time_text(at_us)}, after the run's end at {time_text(session.end_us)}"
 
 
 def _related(folder: str | None, other: str | None) -> bool:
@@ -362,7 +356,7 @@ def _related(folder: str | None, other: str | None) -> bool:
     return first.is_relative_to(second) or second.is_relative_to(first)
 
 
-def _not_after(session: Wanted, file: FileEvidence) -> list[str]:
+def _not_after(session: WantedSession, file: FileEvidence) -> list[str]:
     """Return why it is not shown that a transcript began after its run's start second."""
     if file.started_at_us is None:
         return ["it contains no time"]
@@ -373,5 +367,5 @@ def _not_after(session: Wanted, file: FileEvidence) -> list[str]:
     return []
 
 
-def _behind(session: Wanted, file: FileEvidence) -> str:
+def _delay_text(session: WantedSession, file: FileEvidence) -> str:
     return f"{((file.started_at_us or 0) - (session.start_us or 0)) / _SECOND_US:.1f} s"

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from rightful import content
 from rightful.errors import InvalidEventError
 from rightful.importers.sources.text_files import Found, Problem, objects_of
-from rightful.locate.wanted_sessions import Wanted, of_row, reference_of
+from rightful.locate.wanted_sessions import WantedSession, reference_of, session_of_record
 
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 _STORE = ("state", "sessions")
 
 
-class Row(NamedTuple):
+class RecordRow(NamedTuple):
     """A session record of a file.
 
     Attributes:
@@ -24,14 +24,14 @@ class Row(NamedTuple):
         value: The record.
         span: Where its line begins and ends, without the line's end; bytes. None where it shares
             its line with others, or the file is in UTF-16 or UTF-32: such a row is not written to.
-        wanted: What it says of its session; None where it names none.
+        session: What it says of its session; None where it names none.
         why: Why it names none.
     """
 
     line: int
     value: dict[str, Any]
     span: tuple[int, int] | None
-    wanted: Wanted | None
+    session: WantedSession | None
     why: str | None = None
 
     @property
@@ -41,7 +41,7 @@ class Row(NamedTuple):
         return path is None or not os.path.isfile(path)  # noqa: PTH113 - False for whatever cannot be asked
 
 
-class Rows(NamedTuple):
+class RecordRows(NamedTuple):
     """What a file of session records holds.
 
     Attributes:
@@ -49,28 +49,26 @@ class Rows(NamedTuple):
         problems: What could not be read.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[RecordRow, ...]
     problems: tuple[Problem, ...]
 
 
-def rows_of(data: bytes, path: str) -> Rows:
+def rows_of(data: bytes, path: str) -> RecordRows:
     """Return the rows of a file.
 
     Args:
         data: Its bytes.
         path: Where it stands: one in `state/sessions` belongs to the workspace around that.
     """
-    workspace = workspace_of(path)
-    rows: list[Row] = []
-    problems: list[Problem] = []
+    reader = _RecordReader(workspace_of(path))
     if data.startswith(_WIDE) or b"\0" in data[:4]:
-        _take(objects_of(io.BytesIO(data)), 0, workspace, rows, problems)
-        return Rows(tuple(rows), tuple(problems))
-    at = 0
-    for number, line in enumerate(data.split(b"\n"), 1):
-        _read(line, number, at, workspace, rows, problems)
-        at += len(line) + 1
-    return Rows(tuple(rows), tuple(problems))
+        reader.add_unwritable(data, 0)
+    else:
+        at = 0
+        for number, line in enumerate(data.split(b"\n"), 1):
+            reader.add_line(line, number, at)
+            at += len(line) + 1
+    return RecordRows(tuple(reader.rows), tuple(reader.problems))
 
 
 def workspace_of(path: str) -> str | None:
@@ -79,33 +77,36 @@ def workspace_of(path: str) -> str | None:
     return str(folder.parents[1]) if folder.parts[-2:] == _STORE else None
 
 
-def _read(line: bytes, number: int, at: int, workspace: str | None, rows: list[Row], problems: list[Problem]) -> None:
-    text = line.decode("utf-8", "surrogateescape").strip(" \t\r\ufeff")
-    if not text:
-        return
-    try:
-        value = content.parse_json(text)
-    except InvalidEventError:
-        _take(objects_of(io.BytesIO(line)), number - 1, workspace, rows, problems)
-        return
-    if isinstance(value, dict):
-        rows.append(_row(value, number, (at, at + len(line)), workspace))
-    else:
-        problems.append(Problem(number, "Expected a session record, got other JSON"))
+class _RecordReader:
+    def __init__(self, workspace: str | None) -> None:
+        self._workspace = workspace
+        self.rows: list[RecordRow] = []
+        self.problems: list[Problem] = []
 
+    def add_line(self, line: bytes, number: int, at: int) -> None:
+        text = line.decode("utf-8", "surrogateescape").strip(" \t\r\ufeff")
+        if not text:
+            return
+        try:
+            value = content.parse_json(text)
+        except InvalidEventError:
+            self.add_unwritable(line, number - 1)
+            return
+        if isinstance(value, dict):
+            self._add(value, number, (at, at + len(line)))
+        else:
+            self.problems.append(Problem(number, "Expected a session record, got other JSON"))
 
-def _take(items: Any, before: int, workspace: str | None, rows: list[Row], problems: list[Problem]) -> None:  # noqa: ANN401 - what `objects_of` yields
-    """Add the rest of a line that is not one object; no reader sees such rows, so none is written to."""
-    for item in items:
-        line = None if item.line is None else item.line + before
-        if isinstance(item, Found):
-            rows.append(_row(item.value, item.line + before, None, workspace))
-        elif item.lost:
-            problems.append(Problem(line, item.what))
+    def add_unwritable(self, data: bytes, before: int) -> None:
+        """Add the rest of a line that is not one object; no reader sees such rows, so none is written to."""
+        for item in objects_of(io.BytesIO(data)):
+            if isinstance(item, Found):
+                self._add(item.value, item.line + before, None)
+            elif item.lost:
+                self.problems.append(Problem(None if item.line is None else item.line + before, item.what))
 
-
-def _row(value: dict[str, Any], line: int, span: tuple[int, int] | None, workspace: str | None) -> Row:
-    try:
-        return Row(line, value, span, of_row(value, workspace))
-    except InvalidEventError as error:
-        return Row(line, value, span, None, error.what)
+    def _add(self, value: dict[str, Any], line: int, span: tuple[int, int] | None) -> None:
+        try:
+            self.rows.append(RecordRow(line, value, span, session_of_record(value, self._workspace)))
+        except InvalidEventError as error:
+            self.rows.append(RecordRow(line, value, span, None, error.what))

@@ -16,6 +16,9 @@ from rightful.locate import layouts
 from rightful.locate.evidence import FileEvidence, evidence_of
 from rightful.locate.layouts import Root
 
+Progress = Callable[[int], object]
+"""Called with the number of files read since the last call."""
+
 _WHOLE = frozenset({"transcript", "stream", "rollout", "events", "conversation"})
 
 
@@ -59,12 +62,12 @@ class Scan(NamedTuple):
     passed: int = 0
 
 
-def scan(
+def scan_folders(
     roots: Iterable[Root],
     *,
     extra: Iterable[str] = (),
     elsewhere: bool = False,
-    on_progress: Callable[[int], object] = int,
+    on_progress: Progress = int,
 ) -> Scan:
     """Search folders for transcripts and pointers.
 
@@ -79,12 +82,11 @@ def scan(
         on_progress: Called with the number of files read since the last call.
     """
     problems: list[str] = []
-    paths, pointing, count, is_partial = _listed(
-        roots, problems, layouts.may_be if elsewhere else layouts.is_transcript
-    )
+    is_possible = layouts.may_be_transcript if elsewhere else layouts.is_transcript
+    paths, pointer_paths, count, is_partial = _list_paths(roots, problems, is_possible)
     files: dict[str, FileEvidence] = {}
 
-    def take(path: str) -> None:
+    def read_transcript(path: str) -> None:
         on_progress(1)
         found = None if path in files else evidence_of(path, follow=False)
         if found is not None and found.form in _WHOLE:
@@ -95,16 +97,16 @@ def scan(
             problems.append(f"{path} cannot be read by you")
 
     for path in sorted(paths):
-        take(path)
-    passed = count - len(pointing) - len(files)
-    pointers = [pointer for path in sorted(pointing) if (pointer := _pointer(path)) is not None]
+        read_transcript(path)
+    passed = count - len(pointer_paths) - len(files)
+    pointers = [pointer for path in sorted(pointer_paths) if (pointer := _pointer(path)) is not None]
     targets = [pointer.target for pointer in pointers if pointer.target is not None]
     if not elsewhere:
-        for target in sorted({layouts.settled(path) for path in (*targets, *extra) if os.path.isabs(path)}):  # noqa: PTH117 - text, as everywhere here
-            take(target)
+        for target in sorted({layouts.real_path(path) for path in (*targets, *extra) if os.path.isabs(path)}):  # noqa: PTH117 - text, as everywhere here
+            read_transcript(target)
     ends = _Ends(files)
-    led = (_led(pointer, files, ends, elsewhere=elsewhere) for pointer in pointers)
-    return Scan(files, tuple(led), tuple(problems), is_partial, passed)
+    resolved = (_with_target(pointer, files, ends, elsewhere=elsewhere) for pointer in pointers)
+    return Scan(files, tuple(resolved), tuple(problems), is_partial, passed)
 
 
 class _Ends:
@@ -144,23 +146,23 @@ def _pointer(path: str) -> Pointer | None:
     return Pointer(path, *named, text if is_path else None, is_ours=owner in {0, os.geteuid()})
 
 
-def _led(pointer: Pointer, files: dict[str, FileEvidence], ends: _Ends, *, elsewhere: bool) -> Pointer:
+def _with_target(pointer: Pointer, files: dict[str, FileEvidence], ends: _Ends, *, elsewhere: bool) -> Pointer:
     """Return a pointer with the transcript that it leads to."""
     if pointer.target is None:
         return pointer
-    normal = layouts.settled(pointer.target)
+    normal = layouts.real_path(pointer.target)
     if normal in files:
         return pointer._replace(found=normal)
     found = ends.find(normal, pointer.tool)
     return pointer._replace(found=found, moved=found is not None and not elsewhere)
 
 
-def _listed(
-    roots: Iterable[Root], problems: list[str], able: Callable[[str], bool]
+def _list_paths(
+    roots: Iterable[Root], problems: list[str], is_possible: Callable[[str], bool]
 ) -> tuple[set[str], set[str], int, bool]:
     """Return the paths that may be transcripts, those of pointers, how many files there are, and if a limit came."""
     paths: set[str] = set()
-    pointing: set[str] = set()
+    pointer_paths: set[str] = set()
     seen: set[str] = set()
     listed: set[str] = set()
     budget = limits.WALK_ENTRIES
@@ -177,8 +179,8 @@ def _listed(
                 problems.append(f"{root.path}: more than {limits.WALK_ENTRIES} entries; the rest was not searched")
                 break
             if layouts.pointer_of(path) is not None:
-                pointing.add(path)
-            elif able(path):
+                pointer_paths.add(path)
+            elif is_possible(path):
                 paths.add(path)
     if len(paths) > limits.LOCATE_FILES:
         is_partial = True
@@ -186,7 +188,7 @@ def _listed(
             f"more than {limits.LOCATE_FILES} transcripts; {len(paths) - limits.LOCATE_FILES} were not read"
         )
         paths = set(sorted(paths, key=lambda path: (not layouts.is_transcript(path), path))[: limits.LOCATE_FILES])
-    return paths, pointing, limits.WALK_ENTRIES - budget, is_partial
+    return paths, pointer_paths, limits.WALK_ENTRIES - budget, is_partial
 
 
 def _walk(folder: str, depth: int, limit: int, problems: list[str], listed: set[str]) -> Iterator[str]:

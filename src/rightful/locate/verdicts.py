@@ -17,7 +17,7 @@ from rightful.identity import split_session
 from rightful.locate.evidence import FileEvidence
 from rightful.locate.ownership_claims import Claim, Index, group_of
 from rightful.locate.ranks import Rank
-from rightful.locate.wanted_sessions import NATIVES, Wanted
+from rightful.locate.wanted_sessions import NATIVES, WantedSession
 
 Verdict = Literal["owner", "candidate", "contradicted"]
 Same = Callable[[FileEvidence, FileEvidence], bool]
@@ -73,7 +73,7 @@ class OwnershipResolver:
     def __init__(
         self,
         index: Index,
-        sessions: Mapping[str, Wanted],
+        sessions: Mapping[str, WantedSession],
         bound: Mapping[str, Iterable[tuple[str, Rank]]],
         same: Same,
     ) -> None:
@@ -96,49 +96,44 @@ class OwnershipResolver:
         """Return what is known of a session's transcript."""
         session = self._sessions[name]
         claims = self._claims[name]
-        owner, whys = self._owner(session, claims)
-        judged = tuple(self._judged(claim, owner, whys) for claim in claims)
+        owner, reasons = self._owner(session, claims)
+        judged = tuple(self._judge(claim, owner, reasons) for claim in claims)
         found = any(verdict.verdict != "contradicted" for verdict in judged)
         why = _summary(owner, judged)
         return Answer(session=name, found=found, owner=owner, judged=judged, why=why, lost=self._index.lost(session))
 
-    def _owner(self, session: Wanted, claims: tuple[Claim, ...]) -> tuple[Claim | None, dict[str, str]]:
+    def _owner(self, session: WantedSession, claims: tuple[Claim, ...]) -> tuple[Claim | None, dict[str, str]]:
         """Return the claim that owns, and why each group of files that could does not."""
         able = [claim for claim in claims if not claim.against and claim.rank < Rank.WEAK]
         groups: dict[str, list[Claim]] = defaultdict(list)
         for claim in able:
             groups[claim.group].append(claim)
-        heads = {group: _head(of, self._same) for group, of in groups.items()}
-        whys: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         if not able:
-            return None, whys
+            return None, reasons
         rank = min(claim.rank for claim in able)
-        first = sorted(group for group, of in groups.items() if min(claim.rank for claim in of) == rank)
+        first = sorted(group for group, members in groups.items() if min(claim.rank for claim in members) == rank)
         for group in groups:
             if group not in first:
-                whys[group] = "another transcript has a stronger claim"
+                reasons[group] = "another transcript has a stronger claim"
         if len(first) > 1:
             for group in first:
-                whys[group] = f"{len(first)} transcripts fit it equally well"
-            return None, whys
+                reasons[group] = f"{len(first)} transcripts fit it equally well"
+            return None, reasons
         [group] = first
-        head = heads[group]
+        head = _representative(groups[group], self._same)
         if head is None:
-            whys[group] = "its tool's file exists in two places, with different content"
-            return None, whys
-        if head.doubts:
-            whys[group] = "; ".join(head.doubts)
-            return None, whys
-        if rivals := self._rivals(session, head):
-            whys[group] = (
-                f"{_listed(rivals)} claims it as strongly"
-                if len(rivals) == 1
-                else (f"{_listed(rivals)} claim it as strongly")
-            )
-            return None, whys
-        return head, whys
+            reasons[group] = "its tool's file exists in two places, with different content"
+        elif head.doubts:
+            reasons[group] = "; ".join(head.doubts)
+        elif rivals := self._rivals(session, head):
+            claims_it = "claims it" if len(rivals) == 1 else "claim it"
+            reasons[group] = f"{_names_text(rivals)} {claims_it} as strongly"
+        else:
+            return head, reasons
+        return None, reasons
 
-    def _rivals(self, session: Wanted, head: Claim) -> list[str]:
+    def _rivals(self, session: WantedSession, head: Claim) -> list[str]:
         """Return the other sessions that claim a transcript at least as strongly."""
         if session.is_native:
             return []
@@ -155,7 +150,7 @@ class OwnershipResolver:
         other = self._sessions.get(name)
         return () if other is None else other.natives
 
-    def _judged(self, claim: Claim, owner: Claim | None, whys: Mapping[str, str]) -> ClaimVerdict:
+    def _judge(self, claim: Claim, owner: Claim | None, reasons: Mapping[str, str]) -> ClaimVerdict:
         if claim.against:
             return ClaimVerdict(claim=claim, verdict="contradicted", why="; ".join(claim.against))
         if owner is not None and claim.file.path == owner.file.path:
@@ -163,11 +158,11 @@ class OwnershipResolver:
         if owner is not None and claim.group == owner.group:
             why = "; ".join(claim.doubts) or "another form or copy of the transcript that is its own"
         else:
-            why = "; ".join(dict.fromkeys((*claim.doubts, *([whys[claim.group]] if claim.group in whys else []))))
+            why = "; ".join(dict.fromkeys((*claim.doubts, *([reasons[claim.group]] if claim.group in reasons else []))))
         return ClaimVerdict(claim=claim, verdict="candidate", why=why)
 
 
-def _head(claims: list[Claim], same: Same) -> Claim | None:
+def _representative(claims: list[Claim], same: Same) -> Claim | None:
     """Return the claim of the file that represents a session; None if two copies differ.
 
     What its tool wrote comes before what it printed, and a stub after both.
@@ -189,16 +184,12 @@ def _summary(owner: Claim | None, judged: tuple[ClaimVerdict, ...]) -> str:
         return owner.words
     if not judged:
         return "no transcript was found that can be linked to it"
-    best = min(
-        (verdict for verdict in judged if verdict.verdict == "candidate"),
-        key=lambda verdict: verdict.claim.rank,
-        default=None,
-    )
-    if best is None:
+    candidates = [verdict for verdict in judged if verdict.verdict == "candidate"]
+    if not candidates:
         return f"what was found is contradicted: {judged[0].why}"
-    return best.why
+    return min(candidates, key=lambda verdict: verdict.claim.rank).why
 
 
-def _listed(names: list[str]) -> str:
+def _names_text(names: list[str]) -> str:
     shown = ", ".join(names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

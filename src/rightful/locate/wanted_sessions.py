@@ -33,7 +33,7 @@ _TOOLS = (("claude", "claude-code"), ("codex", "codex"), ("copilot", "copilot"),
 _SECOND_US = 1_000_000
 
 
-class Wanted(msgspec.Struct, kw_only=True):
+class WantedSession(msgspec.Struct, kw_only=True):
     """What is known of a session, apart from any transcript.
 
     Attributes:
@@ -100,10 +100,10 @@ class Wanted(msgspec.Struct, kw_only=True):
                 self.workspace = hit["path"]
 
 
-def wanted(name: str) -> Wanted:
+def session_of_name(name: str) -> WantedSession:
     """Return a session of which nothing but its name is known."""
     space, value = split_session(name)
-    found = Wanted(name=name)
+    found = WantedSession(name=name)
     if space in NATIVES:
         found.add_native(name, Rank.NATIVE)
         found.tool = space
@@ -138,7 +138,7 @@ def reference_of(row: Mapping[str, Any]) -> tuple[str, str | None]:
     return "trajectory_path", None
 
 
-def of_row(row: Mapping[str, Any], workspace: str | None = None) -> Wanted:
+def session_of_record(row: Mapping[str, Any], workspace: str | None = None) -> WantedSession:
     """Return what a session record says of its session.
 
     Args:
@@ -152,7 +152,7 @@ def of_row(row: Mapping[str, Any], workspace: str | None = None) -> Wanted:
     if not isinstance(session_id, str):
         raise InvalidEventError("Expected a session id, got none", "$.session_id")
     start = started_text(row)
-    found = wanted(session_of(NAMESPACE, session_id, "$.session_id", suffix=f"@{start}" if start else ""))
+    found = session_of_name(session_of(NAMESPACE, session_id, "$.session_id", suffix=f"@{start}" if start else ""))
     found.ids = {session_id}
     found.tool = tool_of(row.get("harness"))
     found.start_us, found.closed_us = _moment(row.get("start_time")), _moment(row.get("end_time"))
@@ -164,26 +164,26 @@ def of_row(row: Mapping[str, Any], workspace: str | None = None) -> Wanted:
     return found
 
 
-def of_ledger(rows: Iterable[Recorded]) -> dict[str, Wanted]:
+def sessions_of_ledger(rows: Iterable[Recorded]) -> dict[str, WantedSession]:
     """Return the sessions that rows of `TYPES` tell of, by name."""
-    found: dict[str, Wanted] = {}
+    found: dict[str, WantedSession] = {}
     durations: dict[str, Any] = {}
     for row in rows:
         if row.outcome in _UNUSED or row.session is None:
             continue
         match row.event:
             case SessionStarted() as event:
-                _start(_of(found, event.session), event)
+                _add_start(_session_in(found, event.session), event)
             case SessionEnded() as event:
-                session, extra = _of(found, event.session), event.extra or {}
+                session, extra = _session_in(found, event.session), event.extra or {}
                 if event.at_basis != "file":
                     session.end_us = max(times.us_of(event.at), session.end_us or 0)
                 durations.setdefault(event.session, extra.get("duration_seconds"))
                 session.add_fields(extra)
             case SessionLinked(as_="native") as event:
-                _of(found, event.session).add_native(event.other, EVIDENCE[event.evidence])
+                _session_in(found, event.session).add_native(event.other, EVIDENCE[event.evidence])
             case SessionUnlinked() as event:
-                _of(found, event.session).natives.pop(event.other, None)
+                _session_in(found, event.session).natives.pop(event.other, None)
             case _:
                 pass
     for session in found.values():
@@ -193,16 +193,12 @@ def of_ledger(rows: Iterable[Recorded]) -> dict[str, Wanted]:
     return found
 
 
-def merged(session: Wanted, other: Wanted) -> Wanted:
+def merge(session: WantedSession, other: WantedSession) -> WantedSession:
     """Return what two sources say of one session; what the first one knows stays."""
     for native, rank in other.natives.items():
         session.add_native(native, rank)
-    session.is_two = (
-        session.is_two
-        or other.is_two
-        or _differ(session.tool, other.tool)
-        or _differ(session.closed_us, other.closed_us)
-    )
+    differs = _differ(session.tool, other.tool) or _differ(session.closed_us, other.closed_us)
+    session.is_two = session.is_two or other.is_two or differs
     session.closed_us = session.closed_us or other.closed_us
     session.ids |= other.ids
     session.paths |= other.paths
@@ -219,23 +215,23 @@ def _differ(first: object, other: object) -> bool:
     return first is not None and other is not None and first != other
 
 
-def _of(found: dict[str, Wanted], name: str) -> Wanted:
+def _session_in(found: dict[str, WantedSession], name: str) -> WantedSession:
     if name not in found:
-        found[name] = wanted(name)
+        found[name] = session_of_name(name)
     return found[name]
 
 
-def _start(session: Wanted, event: SessionStarted) -> None:
+def _add_start(session: WantedSession, event: SessionStarted) -> None:
     session.tool = session.tool or tool_of(event.harness)
     session.cwd = event.cwd or session.cwd
     if event.producer == RUN_PRODUCER:
-        _start_of_run(session, event.extra or {})
+        _add_start_of_run(session, event.extra or {})
     if event.at_basis != "file":
         at_us = times.us_of(event.at)
         session.start_us = at_us if session.start_us is None else min(session.start_us, at_us)
 
 
-def _start_of_run(session: Wanted, extra: Mapping[str, Any]) -> None:
+def _add_start_of_run(session: WantedSession, extra: Mapping[str, Any]) -> None:
     """Add what a run passed to its tool; a killed run could not record the result."""
     native, logs = extra.get("native_id"), extra.get("logs")
     if session.tool is not None and isinstance(native, str) and is_session(f"{session.tool}:{native}"):
@@ -244,7 +240,7 @@ def _start_of_run(session: Wanted, extra: Mapping[str, Any]) -> None:
         session.ids.update(PurePath(logs).parts[-3:-2])  # the run's mark
 
 
-def _compute_start(session: Wanted, duration_s: object) -> None:
+def _compute_start(session: WantedSession, duration_s: object) -> None:
     if session.start_us is not None or session.end_us is None or isinstance(duration_s, bool):
         return
     if isinstance(duration_s, int | float) and 0 <= duration_s * _SECOND_US <= session.end_us:
@@ -260,7 +256,7 @@ def _moment(value: object) -> int | None:
         return None
 
 
-def shown(at_us: int | None) -> str:
+def time_text(at_us: int | None) -> str:
     """Return a time for people, to the millisecond; `-` for none."""
     if at_us is None or not limits.AT_MIN_US <= at_us <= limits.AT_MAX_US:
         return "-"

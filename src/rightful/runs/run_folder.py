@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from rightful.locate.layouts import settled
+from rightful.locate.layouts import real_path
 
 PREFIX = "rightful-run-"
 """Prefix of the folder's name."""
@@ -56,7 +56,7 @@ def end(temp: Path, environment: Mapping[str, str], needed: list[str], *, keep: 
     """
     if keep:
         return "--keep was given"
-    if any(Path(settled(path)).is_relative_to(temp.resolve()) for path in needed):
+    if any(Path(real_path(path)).is_relative_to(temp.resolve()) for path in needed):
         return "it contains a transcript"
     if any(path.is_file() for spool in temp.glob(_SPOOL) for path in spool.rglob("*.json*")):
         return "it contains hook calls that wait for the ledger"

@@ -28,7 +28,7 @@ from rightful.field_types import Evidence, Relation
 from rightful.identity import is_session
 from rightful.importers.sources.text_files import opened
 from rightful.locate.evidence import FileEvidence, Hashed, evidence_of, hashed, sentinel_in
-from rightful.locate.layouts import pointer_of, settled
+from rightful.locate.layouts import pointer_of, real_path
 from rightful.runs.run_identity import ToolSetup
 
 _MAIN = frozenset({"transcript", "rollout", "events", "conversation"})
@@ -102,7 +102,7 @@ class TranscriptSearch(NamedTuple):
 
 def uri_of(path: str) -> str:
     """Return the `file:` URI of a path with symbolic links resolved, as `locate` does."""
-    return Path(settled(os.path.abspath(path))).as_uri()  # noqa: PTH100 - text
+    return Path(real_path(os.path.abspath(path))).as_uri()  # noqa: PTH100 - text
 
 
 def id_in_arguments(harness: str | None, words: Sequence[str]) -> tuple[str, Relation] | None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rightful.ledger import Ledger
-    from rightful.locate.find_transcripts import Known, Places
-    from rightful.locate.record_lines import Rows
+    from rightful.locate.find_transcripts import LedgerSessions, SearchFolders
+    from rightful.locate.record_lines import RecordRows
 
 _HISTORIES = "openai-agents"  # the namespace of sessions whose program writes into the ledger itself
 _PEEK = 32  # rows that are looked at to tell what a file is that holds no session records
@@ -89,12 +89,12 @@ def _ledger(args: argparse.Namespace) -> Iterator[Ledger | None]:
         yield opened
 
 
-def _places(args: argparse.Namespace, ledger: Ledger | None, *more: str | None) -> Places:
+def _places(args: argparse.Namespace, ledger: Ledger | None, *more: str | None) -> SearchFolders:
     from rightful.locate import find_transcripts
 
     here = Path.cwd()
     workspaces = [here, ledger_choice.default_parent(here), *(Path(folder) for folder in more if folder is not None)]
-    return find_transcripts.places(
+    return find_transcripts.search_folders(
         args.root, os.environ, Path.home(), workspaces, None if ledger is None else ledger.path
     )
 
@@ -106,7 +106,7 @@ def _session(args: argparse.Namespace) -> int:
     from rightful.log.log import now_us
 
     with _ledger(args) as ledger:
-        known = find_transcripts.known(None if ledger is None else ledger.log)
+        known = find_transcripts.ledger_sessions(None if ledger is None else ledger.log)
         name = _named(ledger, known, args.session)
         session = known.sessions.get(name)
         where = _places(args, ledger, None if session is None else session.folder)
@@ -123,7 +123,7 @@ def _session(args: argparse.Namespace) -> int:
     )
 
 
-def _named(ledger: Ledger | None, known: Known, text: str) -> str:
+def _named(ledger: Ledger | None, known: LedgerSessions, text: str) -> str:
     """Return the session that a person means.
 
     Raises:
@@ -134,7 +134,7 @@ def _named(ledger: Ledger | None, known: Known, text: str) -> str:
     if ledger is not None and text not in known.sessions and (name := _session_beginning(ledger, text)) is not None:
         return name
     try:
-        return find_transcripts.named(known, text)
+        return find_transcripts.resolve_name(known, text)
     except UsageError:
         names = [candidate for candidate in (text, f"{_HISTORIES}:{text}") if candidate.startswith(f"{_HISTORIES}:")]
         found = [candidate for candidate in names if ledger is not None and any(ledger.log.of_session(candidate))]
@@ -185,10 +185,10 @@ def _missing(args: argparse.Namespace) -> int:
             f"was searched. Name a session-records.jsonl."
         )
     with _ledger(args) as ledger:
-        known = find_transcripts.known(None if ledger is None else ledger.log)
+        known = find_transcripts.ledger_sessions(None if ledger is None else ledger.log)
         where = _places(args, ledger, record_lines.workspace_of(real))
         with tables.progress("reading transcripts", None, "files") as advance:
-            found = find_transcripts.missing(known, read.rows, where, advance)
+            found = find_transcripts.find_missing(known, read.rows, where, advance)
         answers = list(found.answers.values())
         bound = bind.bind(ledger.log, answers, now_us) if ledger is not None and args.bind else ()
     owners = {answer.session: answer.owner.file.path for answer in answers if answer.owner is not None}
@@ -197,11 +197,11 @@ def _missing(args: argparse.Namespace) -> int:
         terminal.print_json(show_located.missing_document(real, read, found, bound, written))
     else:
         show_located.show_missing(real, read, found, bound, written)
-    unowned = any(row.wanted is None or row.wanted.name not in owners for row in found.rows)
+    unowned = any(row.session is None or row.session.name not in owners for row in found.rows)
     return terminal.highest_code([show_located.failed(bound), terminal.CHECK_SAID_NO if unowned else terminal.DONE])
 
 
-def _kind_of(read: Rows) -> str | None:
+def _kind_of(read: RecordRows) -> str | None:
     """Return which kind rows look like, none of which is a session record; None where they look like nothing."""
     from itertools import islice
 
@@ -209,7 +209,7 @@ def _kind_of(read: Rows) -> str | None:
     from rightful.importers.session_records import SessionRecords
 
     own = SessionRecords()
-    if any(own.recognises(row.value) or row.wanted is not None for row in read.rows):
+    if any(own.recognises(row.value) or row.session is not None for row in read.rows):
         return None
     every = kinds(AUTO)
     return next((kind.NAME for row in islice(read.rows, _PEEK) for kind in every if kind.recognises(row.value)), None)
@@ -221,7 +221,7 @@ def _check(args: argparse.Namespace) -> int:
     from rightful.locate import check_bound, find_transcripts
 
     with _ledger(args) as ledger:
-        known = find_transcripts.known(None if ledger is None else ledger.log)
+        known = find_transcripts.ledger_sessions(None if ledger is None else ledger.log)
         name = None if args.session is None else _named(ledger, known, args.session)
         with tables.progress("looking at transcripts", None, "files") as advance:
             found = check_bound.check(known, _places(args, ledger), name, advance)

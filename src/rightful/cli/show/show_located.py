@@ -9,10 +9,10 @@ from rightful.cli.output import terminal
 
 if TYPE_CHECKING:
     from rightful.backfill.reference_repair import Repaired
-    from rightful.locate.bind import Bound
-    from rightful.locate.check_bound import Checked
-    from rightful.locate.find_transcripts import Missing
-    from rightful.locate.record_lines import Row, Rows
+    from rightful.locate.bind import BindingResult
+    from rightful.locate.check_bound import CheckedBinding
+    from rightful.locate.find_transcripts import MissingTranscripts
+    from rightful.locate.record_lines import RecordRow, RecordRows
     from rightful.locate.scan import Scan
     from rightful.locate.verdicts import Answer, ClaimVerdict
     from rightful.projections.bindings import Binding
@@ -21,7 +21,7 @@ _PROBLEMS = 5
 _CANDIDATES = 20
 
 
-def failed(bound: tuple[Bound, ...]) -> int:
+def failed(bound: tuple[BindingResult, ...]) -> int:
     """Return the exit code of what was to be bound: a conflict, what could not be read, or nothing of the kind."""
     if any(bound_file.receipt is not None and bound_file.receipt.outcome == "conflict" for bound_file in bound):
         return terminal.CONFLICT
@@ -34,7 +34,7 @@ def failed(bound: tuple[Bound, ...]) -> int:
 
 
 def answer_document(
-    answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: tuple[Bound, ...]
+    answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: tuple[BindingResult, ...]
 ) -> dict[str, Any]:
     """Return what was found for one session, and what was bound to it before."""
     return {
@@ -82,7 +82,7 @@ def _searched(scan: Scan) -> dict[str, Any]:
     }
 
 
-def _bound(bound: Bound) -> dict[str, Any]:
+def _bound(bound: BindingResult) -> dict[str, Any]:
     receipt = bound.receipt
     return {
         "session": bound.session,
@@ -93,10 +93,10 @@ def _bound(bound: Bound) -> dict[str, Any]:
     }
 
 
-def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: tuple[Bound, ...]) -> None:
+def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: tuple[BindingResult, ...]) -> None:
     """Print what was found for one session."""
     from rightful.cli.output import tables
-    from rightful.locate.wanted_sessions import shown
+    from rightful.locate.wanted_sessions import time_text
 
     facts: dict[str, object] = {"session": answer.session, "found": "yes" if answer.found else "no"}
     if answer.owner is not None:
@@ -112,7 +112,7 @@ def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: 
                 judged.verdict,
                 judged.claim.file.tool,
                 tables.size(judged.claim.file.size),
-                shown(judged.claim.file.started_at_us),
+                time_text(judged.claim.file.started_at_us),
                 judged.claim.words,
             )
             for judged in answer.judged[:_CANDIDATES]
@@ -145,7 +145,7 @@ def _print_search(scan: Scan) -> None:
         terminal.note_stderr(f"{len(scan.problems) - _PROBLEMS} more folders could not be read.")
 
 
-def _print_bound(bound: tuple[Bound, ...]) -> None:
+def _print_bound(bound: tuple[BindingResult, ...]) -> None:
     for bound_file in bound:
         if bound_file.why is not None:
             terminal.warn_stderr(f"{bound_file.path} was not bound to {bound_file.session}: {bound_file.why}.")
@@ -163,7 +163,7 @@ def _print_bound(bound: tuple[Bound, ...]) -> None:
 
 
 def missing_document(
-    path: str, read: Rows, found: Missing, bound: tuple[Bound, ...], written: Repaired | None
+    path: str, read: RecordRows, found: MissingTranscripts, bound: tuple[BindingResult, ...], written: Repaired | None
 ) -> dict[str, Any]:
     """Return what was found for the records of a file."""
     return {
@@ -177,16 +177,16 @@ def missing_document(
     }
 
 
-def _missing_row(row: Row, found: Missing) -> dict[str, Any]:
-    if row.wanted is None:
+def _missing_row(row: RecordRow, found: MissingTranscripts) -> dict[str, Any]:
+    if row.session is None:
         nobody = {"session": None, "found": False, "owner": None, "why": _nobody(row)}
         return {"line": row.line, **nobody, "claims": [], "lost": []}
-    answer = found.answers[row.wanted.name]
+    answer = found.answers[row.session.name]
     claims = [_claim(judged) for judged in answer.judged]
     return {"line": row.line, **_answer(answer), "claims": claims, "lost": list(answer.lost)}
 
 
-def _nobody(row: Row) -> str:
+def _nobody(row: RecordRow) -> str:
     return f"the row names no session ({row.why})"
 
 
@@ -197,20 +197,22 @@ def _written(repaired: Repaired) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def show_missing(path: str, read: Rows, found: Missing, bound: tuple[Bound, ...], written: Repaired | None) -> None:
+def show_missing(
+    path: str, read: RecordRows, found: MissingTranscripts, bound: tuple[BindingResult, ...], written: Repaired | None
+) -> None:
     """Print what was found for the records of a file."""
     from rightful.cli.output import tables
 
     rows = []
     for row in found.rows:
-        if row.wanted is None:
+        if row.session is None:
             rows.append(("-", row.line, "none", _nobody(row), "-"))
             continue
-        answer = found.answers[row.wanted.name]
+        answer = found.answers[row.session.name]
         verdict = "owner" if answer.owner is not None else "candidate" if answer.found else "none"
         first = answer.judged[0].claim.file.path if answer.judged else "-"
         place = answer.owner.file.path if answer.owner is not None else first
-        rows.append((row.wanted.name, row.line, verdict, answer.why, place))
+        rows.append((row.session.name, row.line, verdict, answer.why, place))
     owned = sum(row[2] == "owner" for row in rows)
     terminal.wrap_stdout(
         f"{path}: {terminal.plural(len(read.rows), 'record')}, {len(rows)} of them without their transcript, "
@@ -254,7 +256,7 @@ def _print_written(repaired: Repaired) -> None:
 # -- what is bound -------------------------------------------------------------------------------
 
 
-def check_document(found: tuple[Checked, ...], split: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+def check_document(found: tuple[CheckedBinding, ...], split: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """Return what became of what is bound."""
     return {
         "ok": all(checked.is_good for checked in found),
@@ -277,7 +279,7 @@ def check_document(found: tuple[Checked, ...], split: Mapping[str, tuple[str, ..
     }
 
 
-def show_check(found: tuple[Checked, ...], split: Mapping[str, tuple[str, ...]]) -> None:
+def show_check(found: tuple[CheckedBinding, ...], split: Mapping[str, tuple[str, ...]]) -> None:
     """Print what became of what is bound."""
     from rightful.cli.output import tables
 
