@@ -24,10 +24,11 @@ from rightful.reports.explain import (
     explain_arm,
     explain_session,
 )
-from rightful.reports.explain.explained_rows import BIN_STATES
 from rightful.reports.explain.exposure_outcomes import STATES
 from rightful.reports.explain.grade_outcomes import OUTSIDE
-from rightful.reports.explain.phrases import ARMS, OTHER_NAME, PRODUCER, REWARD, count
+from rightful.reports.explain.phrases import ARMS, OTHER_NAME, PRODUCER, REWARD, bin_name, count
+
+BIN_STATES = {bin_name(number) for number in range(len(BINS))}
 
 FILLED: dict[str, Any] = {REWARD: 0.5, ARMS: [{"arm": "x"}], PRODUCER: "judge", OTHER_NAME: "u:other"}
 

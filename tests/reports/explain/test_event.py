@@ -179,8 +179,6 @@ def test_a_position_that_is_not_there_is_refused() -> None:
     for position in (0, 2):
         with pytest.raises(UsageError, match=f"position {position} is not in this ledger, which ends at 1"):
             event(log, position)
-    with pytest.raises(UsageError, match="no event has the id"):
-        position_of(log, event_id("hook", "nothing"))  # type: ignore[arg-type]
 
 
 def test_without_projections_the_row_is_told_and_its_use_is_not() -> None:

@@ -16,40 +16,19 @@ import math
 import msgspec
 
 from rightful import errors
-from rightful.reports.beta_math.best_arm import p_best, p_greater, selection_shift
-from rightful.reports.beta_math.distances import Beta, crossings, hellinger, hellinger_squared, kl, tv, w1
+from rightful.reports.beta_math.best_arm import p_greater
+from rightful.reports.beta_math.distances import Beta, crossings, hellinger, kl, tv, w1
 from rightful.reports.beta_math.special import (
     Point,
     at,
     at_logit,
     centre,
     checked,
-    digamma,
     log_density,
     mean,
     peak,
     tails,
 )
-
-__all__ = [
-    "Beta",
-    "Comparison",
-    "cdf",
-    "compare",
-    "crossings",
-    "digamma",
-    "hellinger",
-    "hellinger_squared",
-    "interval",
-    "kl",
-    "mean",
-    "p_best",
-    "p_greater",
-    "quantile",
-    "selection_shift",
-    "tv",
-    "w1",
-]
 
 
 class Comparison(msgspec.Struct, frozen=True):

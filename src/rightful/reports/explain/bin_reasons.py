@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rightful import times
 from rightful.projections.credit.inputs import (
     AMBIGUOUS,
     BINS,
@@ -24,7 +25,7 @@ from rightful.projections.credit.inputs import (
 from rightful.projections.credit.joins import FOREIGN, OWN
 from rightful.projections.facts.columns import Ints
 from rightful.projections.facts.facts import ERASED, RETRACTION
-from rightful.reports.explain.case import Case, time_text
+from rightful.reports.explain.case import Case
 from rightful.reports.explain.phrases import WHY, count, listed, span
 from rightful.reports.explain.run_membership import run_of
 
@@ -94,7 +95,7 @@ def target_name(case: Case, unit: int) -> int:
 
 
 def _unmatched(case: Case, unit: int) -> str:
-    grade_at = time_text(int(case.inputs.grades.at[case.effective_grades.grade[unit]]))
+    grade_at = times.text_of(int(case.inputs.grades.at[case.effective_grades.grade[unit]]))
     if case.sources is not None:
         return f"No session had been shown an arm by {grade_at}, so there is no newest one to pay."
     number = target_name(case, unit)
@@ -121,7 +122,7 @@ def _empty(case: Case, unit: int) -> str:
 
 def _ambiguous(case: Case, unit: int) -> str:
     if case.sources is not None:
-        at = time_text(int(case.inputs.grades.at[case.effective_grades.grade[unit]]))
+        at = times.text_of(int(case.inputs.grades.at[case.effective_grades.grade[unit]]))
         return (
             f"Two sessions share the newest exposure time at or before {at}, so it is not known which the updater read."
         )
@@ -354,11 +355,11 @@ def _in_balance(case: Case, unit: int) -> str:
     )
     if at_us > found.through_us:
         return (
-            f"Its run was graded before, at {time_text(since_us)}, and {holds} {time_text(found.through_us)}; "
+            f"Its run was graded before, at {times.text_of(since_us)}, and {holds} {times.text_of(found.through_us)}; "
             f"a later grade cannot be separated from that sum, and paying it too would count the run twice.{more}"
         )
     again = "paying it again would count it twice"
-    return f"It is of {time_text(at_us)}, and {holds} {time_text(found.through_us)}; {again}.{more}"
+    return f"It is of {times.text_of(at_us)}, and {holds} {times.text_of(found.through_us)}; {again}.{more}"
 
 
 def outside_balance(case: Case, unit: int) -> list[str]:

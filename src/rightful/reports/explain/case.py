@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rightful import limits, times
+from rightful import limits
 from rightful.encoding.envelope import Envelope
 from rightful.log.log import Log
 from rightful.policies import Policy
@@ -108,13 +108,8 @@ class Case:
         """Return a session's name, marked if another name of the ledger has the same text."""
         text = self.text(number)
         twin = self.facts.names.texts.find(text) if self.facts.names.alias[number] else None
-        if twin is None or not self.known(twin):
-            return text
-        return f"{text} (from a file name)"
-
-    def known(self, number: int) -> bool:
-        """Return whether a row up to the position names the session."""
-        return self.facts.names.is_known(number, self.through)
+        known = twin is not None and self.facts.names.is_known(twin, self.through)
+        return f"{text} (from a file name)" if known else text
 
     # -- exposures and grades ------------------------------------------------------------
 
@@ -266,8 +261,3 @@ def _stretches(wanted: list[int]) -> Iterator[tuple[int, int]]:
         ):
             yield start, place
             start = place
-
-
-def time_text(us: int) -> str:
-    """Return a time for a sentence."""
-    return times.text_of(us)

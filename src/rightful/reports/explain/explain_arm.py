@@ -36,9 +36,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: `opening`, `credit`, `decay` or `prune`.
-        position: The position of the event that moved it.
-        id: Its event id.
-        at: When it happened.
         session: Of a credit: the run's own name.
         grader: Of a credit: producer and rubric. Of an opening: the balance's source.
         seq: Of a credit: the grade's own revision number.
@@ -48,10 +45,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         decayed: Of a credit: what decay leaves of that weight now. Of a decay: its factor.
         context: Of a credit: the context of the arm's first exposure.
         exposures: Of a credit: the positions of the exposures that earned it.
-        alpha: Alpha after it.
-        beta: Beta after it.
-        n: Credits after it.
-        mass: Mass after it.
     """
 
     kind: str
@@ -77,17 +70,10 @@ class ArmExplained(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     """Everything that moved the belief about an arm, and what did not.
 
     Attributes:
-        arm: The arm.
         aliases: Other names that the policy counts as this arm and that the ledger knows.
-        policy: The policy and its hash.
-        through: The position it holds for.
         decay_at: The time of a decay by time; None where there is none.
         prior: (alpha, beta) where it begins.
-        alpha: Alpha at the end.
-        beta: Beta at the end.
-        n: Credits.
         mass: Sum of their weights after decay.
-        mean: The expected reward.
         steps: Every credit, opening, decay and loss, in order, with the belief after it.
         unpaid: The exposures of the arm that earned nothing, each with the reason.
         unpaid_states: How many of each reason: a state, or the bin of the grade that reaches them.
@@ -139,7 +125,12 @@ def explain_arm(
     arm = policy.arm_aliases.get(arm, arm)
     alike = [name for name in facts.arms.values if policy.arm_aliases.get(name, name) == arm]
     shown, held = _rows_of(facts, alike, through)
-    opened = [balance for balance in balances(facts, policy, through) if _holds(balance, policy, arm)]
+    opened = [
+        (balance, held_there)
+        for balance in balances(facts, policy, through)
+        for name, held_there in balance.arms.items()
+        if policy.arm_aliases.get(name, name) == arm
+    ]
     if not (len(shown) or len(held) or opened):
         raise UsageError(f"no exposure and no balance up to position {through} names the arm {arm!r}.")
     names = np.unique(facts.shown["name"][shown]).tolist()
@@ -180,10 +171,6 @@ def _rows_of(facts: Facts, arms: list[str], through: int) -> tuple[Ints, Ints]:
     shown = np.unique(filled[np.searchsorted(starts, places, "right") - 1]) if len(places) else np.empty(0, np.int64)
     held = np.unique(facts.withheld["row"][np.isin(facts.withheld["arm"], numbers)]).astype(np.int64)
     return shown[table["pos"][shown] <= through], held[table["pos"][held] <= through]
-
-
-def _holds(balance: Balance, policy: Policy, arm: str) -> bool:
-    return any(policy.arm_aliases.get(name, name) == arm for name in balance.arms)
 
 
 class _Credits(NamedTuple):
@@ -241,10 +228,10 @@ def _earned(case: Case, units: Ints, shown: Ints) -> tuple[list[list[int]], Mask
 
 
 def _steps(
-    projected: Projected, case: Case, arm: str, found: _Credits, opened: list[Balance]
+    projected: Projected, case: Case, arm: str, found: _Credits, opened: list[tuple[Balance, Held]]
 ) -> tuple[list[Step], Running]:
     exact = case.policy.arithmetic == "exact"
-    walk = _exact(case, arm, found, opened) if exact else _sequential(case, arm, found, opened)
+    walk = _exact(case, found, opened) if exact else _sequential(case, arm, found, opened)
     moved = list(walk)
     envelopes = envelopes_at(projected.log, [position for _, position, _, _ in moved])
     steps = []
@@ -262,7 +249,7 @@ def _steps(
 _Moved = tuple[str, int, dict[str, Any], Running]
 
 
-def _exact(case: Case, arm: str, found: _Credits, opened: list[Balance]) -> Iterator[_Moved]:
+def _exact(case: Case, found: _Credits, opened: list[tuple[Balance, Held]]) -> Iterator[_Moved]:
     """Yield the prefix sums, each rounded once."""
     whole, prior = scaled(1.0), (scaled(case.policy.prior[0]), scaled(case.policy.prior[1]))
     n, mass, success = 0, 0, 0
@@ -270,7 +257,7 @@ def _exact(case: Case, arm: str, found: _Credits, opened: list[Balance]) -> Iter
     def state() -> Running:
         return Running(value(success + prior[0]), value(mass - success + prior[1]), n, value(mass))
 
-    for balance, held in _amounts(case.policy, arm, opened):
+    for balance, held in opened:
         n, mass = n + held.n, mass + scaled(held.alpha) + scaled(held.beta) - 2 * whole
         success += scaled(held.alpha) - whole
         yield "opening", balance.position, {"grader": balance.source}, state()
@@ -281,11 +268,11 @@ def _exact(case: Case, arm: str, found: _Credits, opened: list[Balance]) -> Iter
         yield "credit", int(found.position[at]), _credit(case, found, at), state()
 
 
-def _sequential(case: Case, arm: str, found: _Credits, opened: list[Balance]) -> Iterator[_Moved]:
+def _sequential(case: Case, arm: str, found: _Credits, opened: list[tuple[Balance, Held]]) -> Iterator[_Moved]:
     """Yield the states of an updater, its decays and losses among them."""
     fresh = Running(*case.policy.prior, 0, 0.0)
     state, known = fresh, False
-    for balance, held in _amounts(case.policy, arm, opened):
+    for balance, held in opened:
         state, known = state.opened(held), True
         yield "opening", balance.position, {"grader": balance.source}, state
     for change, at in _in_order(case, found):
@@ -316,13 +303,6 @@ def _in_order(case: Case, found: _Credits) -> Iterator[tuple[Change | None, int]
         yield change, -1
     for rest in range(at, len(found.position)):
         yield None, rest
-
-
-def _amounts(policy: Policy, arm: str, opened: list[Balance]) -> Iterator[tuple[Balance, Held]]:
-    for balance in opened:
-        for name, held in balance.arms.items():
-            if policy.arm_aliases.get(name, name) == arm:
-                yield balance, held
 
 
 def _credit(case: Case, found: _Credits, at: int) -> dict[str, Any]:

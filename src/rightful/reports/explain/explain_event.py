@@ -32,10 +32,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     """One row of an event id.
 
     Attributes:
-        position: Its position.
         revision: Which row of its id it is, from 1.
-        outcome: How it was classified.
-        recorded_at: When the ledger wrote it.
         shown: Whether it is what the id says now.
         withdrawn: Whether an `event.withdrawn` names it.
     """
@@ -53,16 +50,9 @@ class EventExplained(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
 
     Attributes:
         position: The row asked for.
-        id: Its event id.
         type: Its type, also one that is newer than this program.
-        outcome: How the row was classified.
-        producer: Who wrote it.
-        session: Whose it is.
-        at: When it happened.
         at_basis: `file` where that is a file's time.
-        recorded_at: When the ledger wrote it.
         body: What it says; None where it was erased, text where it is newer than this program.
-        policy: The policy and its hash.
         through: The position up to which its use was sought.
         verdict: What it is and what became of it, in a sentence or two.
         revisions: All rows of its id.
@@ -93,15 +83,8 @@ class EventExplained(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
 
 
 def position_of(log: Log, event_id: str) -> int:
-    """Return the position of the row that an event id shows now.
-
-    Raises:
-        UsageError: No row has that id.
-    """
-    rows = log.of_id(event_id)
-    if not rows:
-        raise UsageError(f"no event has the id {event_id} in this ledger; nothing can be explained.")
-    return _shown(rows)
+    """Return the position of the row that an event id of the log shows now."""
+    return _shown(log.of_id(event_id))
 
 
 def _shown(rows: Sequence[Stored]) -> int:
@@ -158,7 +141,10 @@ class _EventExplainer:
         used: list[str] = []
         if self.facts is not None and position <= self.through:
             exposure, grade, link = self._parts(self.facts)
-            used = [*self._uses(self.facts, exposure, grade, link), *self._withdrawals(self.facts)]
+            used = self._uses(self.facts, exposure, grade, link)
+            used += [
+                f"The `event.withdrawn` at #{at} withdraws revision {n} of its id." for at, n in self._found(self.facts)
+            ]
         return EventExplained(
             position=position,
             id=envelope.id,
@@ -209,14 +195,13 @@ class _EventExplainer:
         if grade is not None:
             return [f"The arms that it paid: {listed(grade.arms)}."] if grade.arms else []
         if link is not None:
-            number = facts.names.texts.find(link.session)
-            assert number is not None, "a link's session has a name"
-            return [run_of(case_of(facts, self.policy, self.through, [number]), number).reason]
+            return [self._run_reason(facts, link.session)]
         return self._other_uses(facts)
 
     def _other_uses(self, facts: Facts) -> list[str]:
         event = self.recorded.event
-        if self.row.envelope.type in WITHDRAWABLE and self._is_void(facts):
+        void = quarantined(facts, self.through).void.tolist()
+        if self.row.envelope.type in WITHDRAWABLE and self.row.position in void:
             return ["It was withdrawn, so it does not count."]
         match self.row.envelope.type:
             case "balance.opened":
@@ -226,7 +211,7 @@ class _EventExplainer:
             case "event.withdrawn":
                 return [self._withdrawal(facts)]
             case "session.started":
-                return [self._start(facts)]
+                return [self._run_reason(facts, self.row.envelope.session or "")]
             case "bandit.decayed" | "bandit.pruned":
                 return [self._decay()]
             case kind if kind in {"exposure.recorded", "grade.recorded", "grade.retracted", "session.linked"} and event:
@@ -306,11 +291,7 @@ class _EventExplainer:
             )
         return f"{place}, which its producer no longer derives"
 
-    def _is_void(self, facts: Facts) -> bool:
-        return self.row.position in quarantined(facts, self.through).void.tolist()
-
-    def _start(self, facts: Facts) -> str:
-        session = self.row.envelope.session or ""
+    def _run_reason(self, facts: Facts, session: str) -> str:
         number = facts.names.texts.find(session)
         if number is None:
             return "Its session was read from a sanitised form, so it starts no session with an exact name."
@@ -325,17 +306,9 @@ class _EventExplainer:
         is_own = envelope.type in WITHDRAWABLE and not facts.conflicting(envelope.id.lower(), self.through)
         return facts.withdrawals(envelope.id.lower(), self.through, envelope.producer if is_own else None)
 
-    def _withdrawals(self, facts: Facts) -> list[str]:
-        return [
-            f"The `event.withdrawn` at #{position} withdraws revision {revision} of its id."
-            for position, revision in self._found(facts)
-        ]
-
     def _revisions(self) -> list[Revision]:
         shown = _shown(self.rows)
-        gone: set[int] = set()
-        if self.facts is not None:
-            gone = {revision for _, revision in self._found(self.facts)}
+        gone = set() if self.facts is None else {revision for _, revision in self._found(self.facts)}
         return [
             Revision(
                 position=stored.position,

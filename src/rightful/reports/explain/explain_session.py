@@ -35,7 +35,6 @@ class Name(msgspec.Struct, frozen=True):
     """A name that has to do with a session.
 
     Attributes:
-        session: The name.
         alias: Whether it was read from a sanitised form.
         first: The position of the first row that names it; None where only a grade's target does.
         started: The position of its first `session.started`; None without one.
@@ -53,10 +52,6 @@ class Aside(msgspec.Struct, frozen=True):
     """A row that attribution does not read, though it is of a type that it reads.
 
     Attributes:
-        position: Its position.
-        id: Its event id.
-        type: Its type.
-        session: Its session.
         reason: Why it changes nothing, in a sentence.
     """
 
@@ -71,9 +66,6 @@ class SessionExplained(msgspec.Struct, frozen=True, kw_only=True, tag_field="kin
     """Everything that attribution knows of a session.
 
     Attributes:
-        session: The session asked for.
-        policy: The policy and its hash.
-        through: The position it holds for.
         verdict: The whole in a sentence or two, of the session's own run.
         run: The own name of its run; None if it is not known.
         run_reason: Why it is that run, or why it is not known.
@@ -150,13 +142,18 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
     )
     exposure_rows = [exposure_row(case, row, envelopes) for row in shown]
     grade_rows = [grade_row(case, row, envelopes) for row in grades]
-    run = run_of(case, _run_number(case, known[0]))
+    number = _run_number(case, known[0])
+    run = run_of(case, number)
     elsewhere = _elsewhere(facts.shown, shown, own) | _elsewhere(facts.grades, grades, own)
     pending = any(row.state == "pending" and row.arms and row.position not in elsewhere for row in exposure_rows)
     named = [
         msgspec.structs.replace(link, id=envelopes[link.position].id, producer=envelopes[link.position].producer)
         for link in links
     ]
+    if run.name is None:
+        remedies = [remedy for remedy in run.remedies if resolves_run(case, number, remedy)]
+    else:
+        remedies = [remedy_of_waiting_run(case, number)] if pending else []
     asides = _asides(log, [case.text(name) for name in members], {*envelopes}, through)
     return SessionExplained(
         session=session,
@@ -172,14 +169,8 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
         grades=grade_rows,
         elsewhere=sorted(elsewhere),
         asides=asides,
-        remedies=_remedies(case, _run_number(case, known[0]), run, pending=pending),
+        remedies=remedies,
     )
-
-
-def _remedies(case: Case, number: int, run: Run, *, pending: bool) -> list[Remedy]:
-    if run.name is not None:
-        return [remedy_of_waiting_run(case, number)] if pending else []
-    return [remedy for remedy in run.remedies if resolves_run(case, number, remedy)]
 
 
 def _own(case: Case, asked: int) -> set[int]:

@@ -16,7 +16,7 @@ from rightful.reports.explain.bin_reasons import outside_balance
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.exposure_outcomes import fate_of
 from rightful.reports.explain.grade_outcomes import verdict_of
-from rightful.reports.explain.phrases import Remedy, bin_name
+from rightful.reports.explain.phrases import Remedy
 from rightful.reports.explain.remedies import remedies_of
 
 KINDS = {GRADE: "grade", RETRACTION: "retraction", ERASED: "erased"}
@@ -26,17 +26,12 @@ class ExposureRow(msgspec.Struct, frozen=True, kw_only=True):
     """An exposure and what became of it.
 
     Attributes:
-        position: Its position.
-        id: Its event id.
         at: When it happened.
         at_basis: `file` where that is a file's time, only an upper bound.
         session: The session that was shown it.
-        producer: The producer of the event.
         arms: What was shown, in order.
-        withheld: The arms that were withheld.
         context: The dimensions of a contextual bandit.
         state: What became of it.
-        reason: Why, in a sentence.
         grade: The position of the grade that pays it, or that it has to do with.
         bin: Where it is `unpaid`, that grade's bin.
     """
@@ -60,19 +55,14 @@ class GradeRow(msgspec.Struct, frozen=True, kw_only=True):
     """A grade or a retraction and what became of it.
 
     Attributes:
-        position: Its position.
-        id: Its event id.
-        at: Its time.
         session: The graded session, as the grader names it.
         grader: Producer and rubric.
         kind: `grade`, `retraction` or `erased`.
         seq: The grader's own revision number.
         reward: The reward; None if it has an outcome word, or nothing.
-        outcome: The outcome word.
         exposure_session: The session that earned it, where the grade names one.
         state: A bin, or why it is in none.
         bin: The settlement's name of the bin; None where it is in none.
-        reason: Why, in a sentence.
         exposures: The positions of the exposures that count for it.
         arms: The arms that it paid.
         outside_balance: Of a grade in-balance, the arms that it would pay and that no balance of its time holds.
@@ -126,7 +116,10 @@ def grade_row(case: Case, row: int, envelopes: dict[int, Envelope]) -> GradeRow:
     position, target = int(table["pos"][row]), int(table["target"][row])
     reward, outcome = float(table["reward"][row]), int(table["outcome"][row])
     verdict, kind = verdict_of(case, row), int(table["kind"][row])
-    unit = verdict.unit
+    unit, reached, paid = verdict.unit, np.empty(0, np.int64), np.empty(0, np.int64)
+    if unit is not None:
+        reached = case.reached(unit)
+        paid = case.settlement.credit_arm[case.settlement.credit_unit == unit]
     return GradeRow(
         position=position,
         id=envelopes[position].id,
@@ -141,22 +134,11 @@ def grade_row(case: Case, row: int, envelopes: dict[int, Envelope]) -> GradeRow:
         state=verdict.state,
         bin=None if unit is None else BINS[int(case.settlement.unit_bin[unit])],
         reason=verdict.reason,
-        exposures=[] if unit is None else _counting(case, unit),
-        arms=[] if unit is None else _paid_arms(case, unit),
+        exposures=[] if unit is None else case.inputs.shown.pos[reached[case.timing(unit, reached)[0]]].tolist(),
+        arms=[case.settlement.arms[arm] for arm in paid.tolist()],
         outside_balance=outside_balance(case, unit) if verdict.state == "in-balance" and unit is not None else [],
         remedies=remedies_of(case, row, verdict),
     )
-
-
-def _counting(case: Case, unit: int) -> list[int]:
-    reached = case.reached(unit)
-    found: list[int] = case.inputs.shown.pos[reached[case.timing(unit, reached)[0]]].tolist()
-    return found
-
-
-def _paid_arms(case: Case, unit: int) -> list[str]:
-    paid = case.settlement.credit_arm[case.settlement.credit_unit == unit]
-    return [case.settlement.arms[arm] for arm in paid.tolist()]
 
 
 def rows_through(table: Any, rows: Iterable[int], through: int) -> list[int]:  # noqa: ANN401 - a table of facts
@@ -172,7 +154,3 @@ def in_words(states: Iterable[str]) -> dict[str, int]:
     for state in states:
         counts[state] = counts.get(state, 0) + 1
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
-
-
-BIN_STATES = frozenset(bin_name(number) for number in range(len(BINS)))
-"""The states of a grade that are bins."""

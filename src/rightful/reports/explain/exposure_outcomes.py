@@ -25,7 +25,6 @@ class Fate(NamedTuple):
 
     Attributes:
         state: One of `STATES`.
-        reason: In a sentence.
         grade: The row of `facts.grades` that pays it, or that it has to do with; None for none.
         bin: Of an exposure that a grade reaches and does not pay: that grade's bin.
     """

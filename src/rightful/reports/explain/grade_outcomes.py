@@ -27,7 +27,6 @@ class Verdict(NamedTuple):
 
     Attributes:
         state: A bin, or why it is in none.
-        reason: In a sentence.
         unit: Its row of the settlement's units; None where it is in no bin.
         by: The row of `facts.grades` of the grade that counts in its place, or conflicts with it; None for none.
     """

@@ -32,31 +32,29 @@ def remedies_of(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
 
     What is to be recorded is tried first (`whatif`): what would change nothing is not proposed.
     """
-    find = _BY_STATE.get(verdict.state)
-    if find is None:
+    if verdict.unit is None:
+        proposed = _BY_STATE[verdict.state](case, row, verdict) if verdict.state in _BY_STATE else []
+    elif verdict.state in _BY_BIN:
+        proposed = _BY_BIN[verdict.state](case, row, verdict.unit)
+    else:
         return []
-    found = [remedy for remedy in find(case, row, verdict) if helps(case, row, verdict, remedy)]
+    found = [remedy for remedy in proposed if helps(case, row, verdict, remedy)]
     return found if found or verdict.unit is None else [_by_policy(case, row, verdict.unit)]
 
 
 def _by_policy(case: Case, row: int, unit: int) -> Remedy:
     """Return what is left where nothing that is recorded settles it: another policy, if one that is near does."""
     why = "Under this policy no new event settles it"
-    near: list[tuple[str, dict[str, Any]]] = []
+    what, policy = "", dict[str, Any]()
     if case.sources is not None:
-        near.append(("the policy can restrict a grade to the exposures of its own session", {"join": "bound"}))
+        what, policy = "the policy can restrict a grade to the exposures of its own session", {"join": "bound"}
     elif not case.targets.unclear[unit] and (rivals := list(rivals_of(case, unit))):
-        sessions = sorted({_graded_session(case, other) for _, other in rivals})
-        gone = [*case.policy.without_sessions, *sessions]
-        near.append(("the policy can exclude the other run", {"without_sessions": gone}))
-    for what, policy in near:
-        if pays_under(case, row, policy):
-            return Remedy(f"{why}; {what}.", [], policy)
+        names = case.facts.grades["name"][case.settlement.unit_grade[[other for _, other in rivals]]].tolist()
+        gone = [*case.policy.without_sessions, *sorted({case.text(name) for name in names})]
+        what, policy = "the policy can exclude the other run", {"without_sessions": gone}
+    if policy and pays_under(case, row, policy):
+        return Remedy(f"{why}; {what}.", [], policy)
     return Remedy(f"{why}, and no similar policy would.")
-
-
-def _graded_session(case: Case, unit: int) -> str:
-    return case.text(int(case.facts.grades["name"][case.settlement.unit_grade[unit]]))
 
 
 def _again(case: Case, row: int, what: str, **said: object) -> Remedy:
@@ -97,9 +95,7 @@ def _retraction(case: Case, row: int, what: str) -> Remedy:
     return found
 
 
-def _for_unmatched(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
-    unit = verdict.unit
-    assert unit is not None, "a bin is that of a unit"
+def _for_unmatched(case: Case, row: int, unit: int) -> list[Remedy]:
     grade_at = int(case.facts.grades["at"][row])
     number = target_name(case, unit)
     fitting = case.facts.names.fitting(number, case.through)
@@ -115,9 +111,8 @@ def _for_unmatched(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     return [shown, Remedy(f"Or, if {name} was shown something under another name, link the two.", [link])]
 
 
-def _for_empty(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
-    assert verdict.unit is not None, "a bin is that of a unit"
-    name = _session_shown(case, verdict.unit)
+def _for_empty(case: Case, row: int, unit: int) -> list[Remedy]:
+    name = _session_shown(case, unit)
     event = exposure_event(name, int(case.facts.grades["at"][row]), [])
     return [Remedy(f"If {name} was shown an arm by then, record it. If not, nothing is missing.", [event])]
 
@@ -126,9 +121,7 @@ def _session_shown(case: Case, unit: int) -> str:
     return case.text(int(case.inputs.shown.name[case.reached(unit)[0]]))
 
 
-def _for_late_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
-    unit = verdict.unit
-    assert unit is not None, "a bin is that of a unit"
+def _for_late_only(case: Case, row: int, unit: int) -> list[Remedy]:
     reached = case.reached(unit)
     late = reached[case.timing(unit, reached)[1]]
     arms = case.arms_of(int(case.inputs.shown.row[late[0]]))
@@ -143,9 +136,7 @@ def _for_late_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     return [*found, _asked_under(case, clocks, skew_s=skew_s)]
 
 
-def _for_ambiguous(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
-    unit = verdict.unit
-    assert unit is not None, "a bin is that of a unit"
+def _for_ambiguous(case: Case, row: int, unit: int) -> list[Remedy]:
     if case.sources is not None:
         name = case.text(int(case.facts.grades["name"][row]))
         event = exposure_event(name, int(case.facts.grades["at"][row]), [])
@@ -208,9 +199,7 @@ def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
     return found
 
 
-def _for_conflicting(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
-    unit = verdict.unit
-    assert unit is not None, "a bin is that of a unit"
+def _for_conflicting(case: Case, row: int, unit: int) -> list[Remedy]:
     clash = clash_of(case, unit)
     if clash.positions:
         return [_settling(case, clash.positions, _whose(case, unit, row, clash))]
@@ -241,7 +230,7 @@ def _settling(case: Case, positions: list[int], name: int) -> Remedy:
     return Remedy(what, events)
 
 
-def _for_retracted(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
+def _for_retracted(case: Case, row: int, _: object) -> list[Remedy]:
     rows = case.inputs.grades.row
     stream = case.stream(
         int(case.inputs.runs.of[case.facts.grades["name"][row]]), int(case.facts.grades["grader"][row])
@@ -251,21 +240,19 @@ def _for_retracted(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # n
     return [_again(case, last, "The grader must grade the session again, with the next `seq`.")]
 
 
-def _for_unmapped(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
+def _for_unmapped(case: Case, row: int, _: object) -> list[Remedy]:
     word = case.facts.outcomes.values[int(case.facts.grades["outcome"][row])]
     outcomes = {**case.policy.outcomes, word: REWARD}
     mapped = _asked_under(case, "Or map the word to a value in the policy, 0 to 1.", outcomes=outcomes)
     return [_again(case, row, "Grade again with a reward.", reward=REWARD), mapped]
 
 
-def _for_in_balance(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
+def _for_in_balance(case: Case, *_: object) -> list[Remedy]:
     what = "Nothing is missing: the balance counts it already. To count grades instead, exclude the balances."
     return [_asked_under(case, what, balances=[])]
 
 
-def _for_erased(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
-    unit = verdict.unit
-    assert unit is not None, "a bin is that of a unit"
+def _for_erased(case: Case, row: int, unit: int) -> list[Remedy]:
     table = case.facts.grades
     name = case.text(int(table["name"][row]))
     if table["kind"][row] != ERASED:
@@ -276,7 +263,7 @@ def _for_erased(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     return [Remedy("An erased grade stays erased; grade the session again, if the grade may be stored.", [grade])]
 
 
-def _for_superseded(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
+def _for_superseded(case: Case, row: int, _: object) -> list[Remedy]:
     if case.facts.grades["kind"][row] == RETRACTION:
         return []
     return [_again(case, row, "If this grade is right after all, its grader must record it again with the next `seq`.")]
@@ -302,7 +289,7 @@ def _for_outranked(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     return [taken, _asked_under(case, "Or rank its grader first in the policy.", graders=graders)]
 
 
-def _for_recorded_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
+def _for_recorded_only(case: Case, row: int, _: object) -> list[Remedy]:
     grader = "/".join(case.grader(row))
     policy: dict[str, Any] = {"graders": _ranked_first(case, grader)}
     left_out = case.policy.without_graders
@@ -312,7 +299,7 @@ def _for_recorded_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]: 
     return [_asked_under(case, what, **policy)]
 
 
-def _for_left_out(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
+def _for_left_out(case: Case, *_: object) -> list[Remedy]:
     return [_asked_under(case, "Use a policy that does not exclude the session.", without_sessions=[])]
 
 
@@ -329,10 +316,12 @@ def remedy_of_waiting_run(case: Case, number: int) -> Remedy:
     return Remedy("Under this policy no new grade would pay for its exposures.")
 
 
-_BY_STATE: dict[str, Callable[[Case, int, Verdict], list[Remedy]]] = {
+_BY_BIN: dict[str, Callable[[Case, int, int], list[Remedy]]] = {
     "unmatched": _for_unmatched, "empty": _for_empty, "ambiguous": _for_ambiguous, "conflicting": _for_conflicting,
     "retracted": _for_retracted, "late-only": _for_late_only, "unmapped": _for_unmapped,
-    "in-balance": _for_in_balance, "erased": _for_erased, "superseded": _for_superseded, "rival": _for_rival,
-    "outranked": _for_outranked, "stood-aside": _for_retracted, "recorded-only": _for_recorded_only,
-    "left-out": _for_left_out,
+    "in-balance": _for_in_balance, "erased": _for_erased,
+}  # fmt: skip
+_BY_STATE: dict[str, Callable[[Case, int, Verdict], list[Remedy]]] = {
+    "superseded": _for_superseded, "rival": _for_rival, "outranked": _for_outranked, "stood-aside": _for_retracted,
+    "recorded-only": _for_recorded_only, "left-out": _for_left_out,
 }  # fmt: skip

@@ -32,14 +32,11 @@ class Link(msgspec.Struct, frozen=True):
     """A link or unlink, and its state.
 
     Attributes:
-        position: Its position.
-        session: The run's own name.
         other: The name that it joins.
         relation: `native`, `resume`, `retry`, `subagent`.
         evidence: What the claim rests on.
         state: `in force`, `conflicting`, `withdrawn`, `unlinks`, `unlinked` or `weaker`.
         reason: Why, in a sentence.
-        id: The event id; filled in from the log.
         producer: Who claims it; filled in from the log.
     """
 
@@ -59,13 +56,11 @@ class Run(NamedTuple):
 
     Attributes:
         name: The own name of the run; None if it is not known.
-        names: All names that links in force join.
         reason: In a sentence.
         remedies: What would settle a doubt.
     """
 
     name: str | None
-    names: list[str]
     reason: str
     remedies: list[Remedy]
 
@@ -78,10 +73,10 @@ def run_of(case: Case, number: int) -> Run:
     if not runs.ambiguous[number]:
         own = case.text(int(runs.of[number]))
         if len(names) == 1:
-            return Run(own, names, f"No link joins {name} with another name, so it is a run of its own.", [])
-        return Run(own, names, f"Links join {listed(names)} into one run; {own} is its own name.", [])
+            return Run(own, f"No link joins {name} with another name, so it is a run of its own.", [])
+        return Run(own, f"Links join {listed(names)} into one run; {own} is its own name.", [])
     reason, remedies = _doubt(case, number, members)
-    return Run(None, names, f"It is not known which run {name} belongs to: {reason}", remedies)
+    return Run(None, f"It is not known which run {name} belongs to: {reason}", remedies)
 
 
 def _doubt(case: Case, number: int, members: list[int]) -> tuple[str, list[Remedy]]:
@@ -141,7 +136,8 @@ def _twice_started(case: Case, reused: int) -> tuple[str, list[Remedy]]:
         f"No event can part two runs under one name afterwards. Give each a name of its own: record again under "
         f"such a name ({own_name}) what that run was shown, and its grade."
     )
-    at_us = _first_shown(case, reused)
+    rows = case.facts.shown_of.rows([reused])
+    at_us = int(case.facts.shown["at"][rows].min()) if len(rows) else case.latest_us()
     grade = grade_event(own_name, (DESK, "overall"), 1, at_us, reward=REWARD)
     return reason, [Remedy(what, [exposure_event(own_name, at_us, []), grade])]
 
@@ -158,11 +154,6 @@ def _contradicted(case: Case, claim: IdentityClaim) -> tuple[str, list[Remedy]]:
         "for each such row."
     )
     return reason, [Remedy(what, [withdrawal_event(name, claim.event, claim.revision, case.latest_us())])]
-
-
-def _first_shown(case: Case, number: int) -> int:
-    rows = case.facts.shown_of.rows([number])
-    return int(case.facts.shown["at"][rows].min()) if len(rows) else case.latest_us()
 
 
 def links_of(case: Case, numbers: set[int]) -> list[Link]:
