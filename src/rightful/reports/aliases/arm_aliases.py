@@ -104,8 +104,7 @@ class _Candidates(NamedTuple):
     @property
     def groups(self) -> list[tuple[str, list[str]]]:
         """Each path with the arms that may be one lesson."""
-        found = [(path, arms) for (mark, path), arms in self.keyed.items() if mark is not None and len(arms) > 1]
-        return sorted(found)
+        return sorted((path, arms) for (mark, path), arms in self.keyed.items() if mark is not None and len(arms) > 1)
 
 
 def proposals(projected: Projected, policy: Policy, *, prefer: str | None = None) -> Proposals:
@@ -162,22 +161,18 @@ class _Counts:
 
     def spellings(self, arms: Iterable[str]) -> tuple[Spelling, ...]:
         """Return names with their evidence, that with the most first."""
-        found = [self._one(arm) for arm in arms]
-        found.sort(
-            key=lambda spelling: (
-                -spelling.credits,
-                -spelling.exposures,
-                -spelling.withheld,
-                len(spelling.arm),
-                spelling.arm,
-            )
-        )
-        return tuple(found)
+        return tuple(sorted(map(self._spelling, arms), key=_evidence))
 
-    def _one(self, arm: str) -> Spelling:
+    def _spelling(self, arm: str) -> Spelling:
         number, credited = self._numbers.get(arm), self._credited.get(arm)
         shown, held = (0, 0) if number is None else (self._shown[number], self._held[number])
         return Spelling(arm=arm, exposures=shown, withheld=held, credits=0 if credited is None else credited.n)
+
+
+def _evidence(spelling: Spelling) -> tuple[int, int, int, int, str]:
+    """Return the sort key by which the name with the most evidence is first."""
+    counts = -spelling.credits, -spelling.exposures, -spelling.withheld
+    return *counts, len(spelling.arm), spelling.arm
 
 
 def _others(facts: Facts) -> Iterator[str]:
@@ -229,7 +224,7 @@ class _Reasons:
     def against(self, groups: list[list[str]]) -> list[str | None]:
         """Return why each group is not proposed; None where nothing speaks against it."""
         both = self._seen.arms_together(groups)
-        whys = [self._against_one(arms, both) for arms in groups]
+        whys = [self._reason_against(arms, both) for arms in groups]
         folders = _Folders(self._separate_roots)
         for arms, why in zip(groups, whys, strict=True):
             if why is None:
@@ -243,7 +238,7 @@ class _Reasons:
         of_aliases = (alias for alias, arm in self._policy.arm_aliases.items() if arm in arms)
         return [self._root_of[arm] for arm in chain(arms, of_aliases) if arm in self._root_of]
 
-    def _against_one(self, arms: list[str], both: dict[frozenset[str], int]) -> str | None:
+    def _reason_against(self, arms: list[str], both: dict[frozenset[str], int]) -> str | None:
         targets = sorted({*self._policy.arm_aliases.values()} & {*arms})
         if len(targets) > 1:
             return f"the policy already has aliases of {' and of '.join(targets)}"

@@ -132,14 +132,8 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
     targets = {int(facts.grades["target"][row]) for row in graded} - {-1}
     shown = rows_through(facts.shown, facts.shown_of.rows(sorted({*near, *targets})).tolist(), through)
     links = links_of(case, set(near))
-    envelopes = envelopes_at(
-        log,
-        [
-            *facts.grades["pos"][grades].tolist(),
-            *facts.shown["pos"][shown].tolist(),
-            *(link.position for link in links),
-        ],
-    )
+    positions = [*facts.grades["pos"][grades].tolist(), *facts.shown["pos"][shown].tolist()]
+    envelopes = envelopes_at(log, [*positions, *(link.position for link in links)])
     exposure_rows = [exposure_row(case, row, envelopes) for row in shown]
     grade_rows = [grade_row(case, row, envelopes) for row in grades]
     number = _run_number(case, known[0])
@@ -150,10 +144,9 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
         msgspec.structs.replace(link, id=envelopes[link.position].id, producer=envelopes[link.position].producer)
         for link in links
     ]
-    if run.name is None:
-        remedies = [remedy for remedy in run.remedies if resolves_run(case, number, remedy)]
-    else:
-        remedies = [remedy_of_waiting_run(case, number)] if pending else []
+    remedies = [remedy for remedy in run.remedies if resolves_run(case, number, remedy)]
+    if run.name is not None and pending:
+        remedies.append(remedy_of_waiting_run(case, number))
     asides = _asides(log, [case.text(name) for name in members], {*envelopes}, through)
     return SessionExplained(
         session=session,
