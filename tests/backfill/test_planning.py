@@ -37,7 +37,7 @@ import rightful
 from rightful.backfill.plan_document import Plan, plan_from
 from rightful.backfill.planning import planned
 from rightful.errors import PolicyError, TargetError, UsageError
-from rightful.importers.bandits.tool_formats import read
+from rightful.importers.bandits.bandit_file import read
 
 
 def means(plan: Plan) -> dict[str, tuple[tuple[float, float] | None, tuple[float, float] | None]]:

@@ -26,7 +26,8 @@ from tests.projections.telling import exposed, graded
 from tests.readers_of_tools import FRESH, KEYS, Bandit, hook_scores, hybrid_score, hybrid_scores, pm_arms
 
 from rightful.errors import BackfillRefusedError, TargetError
-from rightful.importers.bandits.tool_formats import FORMS, read
+from rightful.importers.bandits.bandit_file import read
+from rightful.importers.bandits.bandit_formats import FORMATS
 
 TIME = "1970-01-01T12:03:20+00:00"  # of the later grade
 
@@ -255,7 +256,7 @@ def test_a_reader_that_would_find_no_arm_is_said(tmp_path: Path) -> None:
 
 
 def test_the_four_readers_have_a_form_each() -> None:
-    assert list(FORMS) == ["gptme-sessions", "lesson-hook", "gptme-hybrid", "pm-dispatch"]
+    assert list(FORMATS) == ["gptme-sessions", "lesson-hook", "gptme-hybrid", "pm-dispatch"]
     assert read("b.json", b'{"arms": {}}').arms == {}
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from rightful import content
 from rightful.encoding import envelope, wire
 from rightful.events import BalanceOpened
-from rightful.importers.bandits.bandit_documents import Opened, document, form_of
+from rightful.importers.bandits.bandit_documents import Opened, document
+from rightful.importers.bandits.bandit_formats import form_of
 
 SIX = {
     "arm_id": "x",

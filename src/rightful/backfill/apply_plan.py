@@ -26,7 +26,8 @@ from rightful.backfill.replaced_bytes import ReplacedBytes
 from rightful.backfill.target_file import FileState
 from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError, UsageError
 from rightful.identity import composite_key, event_id
-from rightful.importers.bandits.tool_formats import FORMS, read
+from rightful.importers.bandits.bandit_file import read
+from rightful.importers.bandits.bandit_formats import FORMATS
 from rightful.log.log import Clock
 from rightful.log.rows import Receipt
 from rightful.policies import RULES
@@ -86,11 +87,11 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         raise UsageError(f"the plan for {plan.target} was made from another ledger; nothing was written. Plan again.")
     if plan.refusals and not plan.forced:
         raise BackfillRefusedError(plan.target, plan.refusals, way_out(plan))
-    real = target.resolved(plan.target, makes_folder=FORMS[plan.reader].makes_folder)
+    real = target.resolved(plan.target, makes_folder=FORMATS[plan.reader].makes_folder)
     if real != plan.target:
         raise TargetChangedError(real, f"{plan.target} became a link to it after the plan was made")
     target.check_outside(real, books.folder)
-    with _locked(real, as_tool=plan.reader == "pm-dispatch"):
+    with _locked(real, as_tool=FORMATS[plan.reader].keeps_backup):
         chain, seen = _publications_and_file(books, real, real)
         key = _plan_key(plan)
         mine = event_id(PRODUCER, key)
@@ -108,7 +109,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         if last is None or last.id != mine or "beliefs" in last.said:  # or an earlier version began it
             event["extra"] |= {"beliefs": read(real, found.data).beliefs_sha256}
         event |= _rules(last, mine)
-        backup = Backup(ReplacedBytes(books.folder), real, mine) if plan.reader == "pm-dispatch" else None
+        backup = Backup(ReplacedBytes(books.folder), real, mine) if FORMATS[plan.reader].keeps_backup else None
         if backup is not None and (last is None or last.id != mine):
             backup.keep()
         return _write(books, real, found.data, seen, event, found.opened, backup)
@@ -193,7 +194,9 @@ def _not_kept(real: str, name: str) -> StorageError:
 
 
 def _as_tool(chain: list[Published]) -> bool:
-    return bool(chain) and chain[-1].said.get("reader") == "pm-dispatch"
+    return bool(chain) and any(
+        form.keeps_backup for form in FORMATS.values() if form.name == chain[-1].said.get("reader")
+    )
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from rightful.encoding.envelope import Envelope
 from rightful.errors import InvalidEventError
 from rightful.events import BalanceOpened
 from rightful.field_types import BalanceArm, BalanceContext
-from rightful.importers.bandits.tool_formats import Number, Numbers, State, context_of
+from rightful.importers.bandits.bandit_file import Number, Numbers, State, context_of
 from rightful.importers.shared.foreign_fields import moment_us
 from rightful.policies import Policy
 from rightful.projections.arithmetic.exact import scaled

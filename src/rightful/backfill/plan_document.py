@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from rightful.errors import UsageError
-from rightful.importers.bandits.tool_formats import FORMS
+from rightful.importers.bandits.bandit_formats import FORMATS
 from rightful.policies import Policy
 
 VERSION = 2
@@ -142,7 +142,7 @@ def plan_from(document: bytes, name: str) -> Plan:
         found = msgspec.json.decode(document, type=Plan)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{name} is not a plan of a backfill ({error}); nothing was written. Plan again.") from None
-    if found.reader not in FORMS or found.policy.hash != found.policy_hash:
+    if found.reader not in FORMATS or found.policy.hash != found.policy_hash:
         raise UsageError(f"{name} was not made by this program, or was changed; nothing was written. Plan again.")
     return found
 

@@ -16,7 +16,8 @@ from rightful.backfill.file_beliefs import Beliefs
 from rightful.backfill.plan_document import ArmChange, Plan, Rule, Uncredited
 from rightful.backfill.target_file import FileState
 from rightful.events import BalanceOpened
-from rightful.importers.bandits.tool_formats import FORMS, Form, State
+from rightful.importers.bandits.bandit_file import Format, State
+from rightful.importers.bandits.bandit_formats import FORMATS
 from rightful.policies import TimeDecay
 from rightful.projections.credit.inputs import BINS
 from rightful.reports.aliases.arm_aliases import same_lesson
@@ -49,7 +50,7 @@ class Words(NamedTuple):
     unchanged: int
 
 
-def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, rule: Rule, seen: FileState) -> Words:
+def words_of(form: Format, real: str, state: State, new: State, found: Beliefs, rule: Rule, seen: FileState) -> Words:
     """Return what there is to say of a plan.
 
     Args:
@@ -130,13 +131,13 @@ def uncredited_of(found: Beliefs) -> dict[str, Uncredited]:
     return out
 
 
-def _nothing_to_write(form: Form, state: State, found: Beliefs) -> Iterator[str]:
+def _nothing_to_write(form: Format, state: State, found: Beliefs) -> Iterator[str]:
     """Refuse to write a file without arms: the log credits none, or only those of another reader's file."""
     arms = list(found.posteriors.arms)
     if state.arms or any(map(form.takes, arms)):
         return
     if arms:
-        fit = ", ".join(other.name for other in FORMS.values() if any(map(other.takes, arms)))
+        fit = ", ".join(other.name for other in FORMATS.values() if any(map(other.takes, arms)))
         yield (
             f"{NO_ARM}: the log credits no arm that {form.name} takes ({form.asks_for}); its arms, such as {arms[0]}, "
             f"belong into the file of another reader ({fit})"
@@ -146,7 +147,7 @@ def _nothing_to_write(form: Form, state: State, found: Beliefs) -> Iterator[str]
         yield f"{NO_ARM}: the log {why}"
 
 
-def _refusals(form: Form, state: State, new: State, found: Beliefs, rule: Rule) -> Iterator[str]:
+def _refusals(form: Format, state: State, new: State, found: Beliefs, rule: Rule) -> Iterator[str]:
     mixed = list(form.mix(state))
     if mixed:
         more = f", and {len(mixed) - _EXAMPLES:,} more" if len(mixed) > _EXAMPLES else ""
@@ -163,7 +164,7 @@ def _refusals(form: Form, state: State, new: State, found: Beliefs, rule: Rule) 
         yield f"{share} would not be counted ({bins}); at most {SHARE:.0%} may be"
 
 
-def _gone(form: Form, state: State, new: State, rule: Rule, *, grades: int) -> Iterator[str]:
+def _gone(form: Format, state: State, new: State, rule: Rule, *, grades: int) -> Iterator[str]:
     """Refuse what would leave nothing of the file: the log speaks of other arms, or by other names."""
     held = [arm for arm in state.arms if state.numbers(arm) is not None]
     if not held or any(new.numbers(arm) is not None for arm in held):
@@ -282,7 +283,7 @@ def _notes(state: State, new: State, rule: Rule, old: _Old) -> Iterator[str]:
         yield f"decayed as of {times.text_of(rule.decay_at_us)}"
 
 
-def _notes_on_arms(form: Form, real: str, found: Beliefs, state: State, new: State) -> Iterator[str]:
+def _notes_on_arms(form: Format, real: str, found: Beliefs, state: State, new: State) -> Iterator[str]:
     arms = found.posteriors.arms
     foreign = [arm for arm in arms if not form.takes(arm)]
     if foreign:

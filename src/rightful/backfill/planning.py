@@ -29,7 +29,8 @@ from rightful.backfill.target_file import FileState
 from rightful.encoding import wire
 from rightful.errors import InvalidEventError, PolicyError, TargetError, UsageError
 from rightful.events import NOT_OURS, BalanceOpened
-from rightful.importers.bandits.tool_formats import FORMS, NOTHING, read
+from rightful.importers.bandits.bandit_file import NOTHING, read
+from rightful.importers.bandits.bandit_formats import FORMATS
 from rightful.policies import Policy
 from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.log_clock import latest_at_us
@@ -56,7 +57,7 @@ class PlanRequest(NamedTuple):
 
     Attributes:
         target: The file, as it was named.
-        reader: Whose form it takes; a name of `FORMS`.
+        reader: Whose form it takes; a name of `FORMATS`.
         policy: The rule.
         as_of: A position or a time; None for the whole ledger.
         decay_at: The time of the decay; None for the latest event's.
@@ -94,9 +95,9 @@ def checked(asked: PlanRequest) -> PlanRequest:
         UsageError: There is no such reader.
         TargetError: The file cannot be a target.
     """
-    if asked.reader not in FORMS:
-        raise UsageError(f"there is no reader {asked.reader!r}; there are {', '.join(FORMS)}")
-    target.resolved(asked.target, makes_folder=FORMS[asked.reader].makes_folder)
+    if asked.reader not in FORMATS:
+        raise UsageError(f"there is no reader {asked.reader!r}; there are {', '.join(FORMATS)}")
+    target.resolved(asked.target, makes_folder=FORMATS[asked.reader].makes_folder)
     return asked
 
 
@@ -111,7 +112,7 @@ def planned(books: Books, asked: PlanRequest) -> Computed:
             its prior is not that of the tools.
     """
     checked(asked)
-    real = target.resolved(asked.target, makes_folder=FORMS[asked.reader].makes_folder)
+    real = target.resolved(asked.target, makes_folder=FORMATS[asked.reader].makes_folder)
     target.check_outside(real, books.folder)
     seen = target.read_plannable(real)
     every = publications(books.projected.log)
@@ -252,7 +253,7 @@ def _computed(books: Books, reader: str, real: str, seen: FileState, rule: Rule,
     if (prior := rule.policy.prior) != (1.0, 1.0):
         what = "Expected [1.0, 1.0], the prior that the tools use"
         raise PolicyError(f"{what}, got {list(prior)} - at `$.prior`")
-    form = FORMS[reader]
+    form = FORMATS[reader]
     state = NOTHING if seen.data is None else read(real, seen.data)
     until = in_place[-1].said.get("until") if in_place else None
     wired = (

@@ -35,19 +35,12 @@ from msgspec import UNSET, Struct, UnsetType
 from rightful.content import json_type
 from rightful.errors import InvalidEventError
 from rightful.events import BalanceOpened
-from rightful.field_types import BalanceArm, BalanceContext, Context, Count, Positive
+from rightful.field_types import BalanceArm, BalanceContext, Count, Positive
+from rightful.importers.bandits.bandit_file import IDS, JUDGE, NUMBERS, context_of
+from rightful.importers.bandits.bandit_formats import form_of
 from rightful.importers.shared.foreign_fields import is_utf8, shaped, unfit
 
-JUDGED = ("helpful", "harmful", "false_positive", "noop")
-"""A judge's counters, as gptme's hybrid matcher reads them."""
-
-ARM_KEYS = frozenset(
-    {"arm_id", "lesson_path", "alpha", "beta", "total_selections", "total_rewards", "last_updated", *JUDGED}
-)
-"""Every key of an arm that a tool is known to write."""
-
-_PLAIN = ARM_KEYS - {*JUDGED}
-_COMPUTED = ("alpha", "beta", "total_selections")
+_COMPUTED = NUMBERS[:3]
 
 Json = Any  # a JSON value of a file
 
@@ -124,9 +117,9 @@ class Opened:
 
     def _judged(self, raw: Mapping[str, Json], place: str) -> dict[str, int] | None:
         """Return a judge's counters; None if there are none, valid or not."""
-        if not any(name in raw for name in JUDGED):
+        if not any(name in raw for name in JUDGE):
             return None
-        counters = {name: raw[name] for name in JUDGED if name in raw}
+        counters = {name: raw[name] for name in JUDGE if name in raw}
         for name, value in counters.items():
             if _count(value) is None:
                 self._cannot(f"Expected a count, got `{json_type(value)}`", f"{place}.{name}")
@@ -164,7 +157,7 @@ class Opened:
             self._context(arm, text, raw, f"{place}[{text!r}]", seen)
 
     def _context(self, arm: str, text: str, raw: Json, place: str, seen: set[str]) -> None:
-        state, context = None, _context_of(text)
+        state, context = None, context_of(text)
         canonical = json.dumps(context)
         if context is None:
             self._cannot("Expected a JSON array of text or null as the key of a context", place)
@@ -174,7 +167,7 @@ class Opened:
             self._cannot(f"Expected `object`, got `{json_type(raw)}`", place)
         elif (state := self._state(raw, place)) is not None:
             seen.add(canonical)
-            self.contexts.append({"arm": arm, "context": context, **state})
+            self.contexts.append({"arm": arm, "context": list(context), **state})
             if text != canonical:
                 self._rest["keys"].setdefault(arm, {})[canonical] = text
         self._keep("contexts", (arm, text), raw, _as_written(arm, state, None, self._named_by))
@@ -209,22 +202,8 @@ def document(event: BalanceOpened) -> dict[str, Json]:
     return {"arms": arms, **sessions, **({"contextual_arms": contexts} if contexts else {}), **rest}
 
 
-def form_of(document: Mapping[str, Json]) -> str:
-    """Return the name of the form of a bandit file; `empty` if no arm shows one."""
-    arms = document.get("arms")
-    keys = [entry.keys() for entry in arms.values() if isinstance(entry, dict)] if isinstance(arms, dict) else []
-    seen = frozenset().union(*keys)
-    if not seen:
-        return "empty"
-    if not seen.isdisjoint(JUDGED) or seen.isdisjoint({"arm_id", "lesson_path", "total_selections"}):
-        return "hybrid-matcher"
-    if "arm_id" in seen:
-        return "gptme-sessions" if seen <= _PLAIN else "lesson-thompson"
-    return "lesson-path" if "lesson_path" in seen else "pm-dispatch"
-
-
 def _named_by(document: Mapping[str, Json]) -> str | None:
-    names = [key for state in _states(document) for key in ("arm_id", "lesson_path") if key in state]
+    names = [key for state in _states(document) for key in IDS if key in state]
     return names[0] if names else None
 
 
@@ -299,11 +278,4 @@ def _count(value: Json) -> int | None:
     try:
         return msgspec.convert(_whole(value), Count)
     except (msgspec.ValidationError, UnicodeEncodeError):  # the second: a lone surrogate
-        return None
-
-
-def _context_of(text: str) -> list[str | None] | None:
-    try:
-        return list(msgspec.convert(json.loads(text), Context)) if is_utf8(text) else None
-    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors too
         return None

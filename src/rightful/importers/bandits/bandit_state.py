@@ -23,7 +23,8 @@ from rightful import times
 from rightful.errors import InvalidEventError
 from rightful.events import NOT_OURS, BalanceOpened, PosteriorPublished
 from rightful.identity import event_id
-from rightful.importers.bandits.bandit_documents import ARM_KEYS, Opened
+from rightful.importers.bandits.bandit_documents import Opened
+from rightful.importers.bandits.bandit_file import ARM_KEYS
 from rightful.importers.engine.loop import STDIN, End, Origin, Plan, Reader, Wire
 from rightful.importers.shared.foreign_fields import key_of, moment_us
 from rightful.importers.shared.stored_rows import rows_of

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from rightful import content
 from rightful.errors import InvalidEventError, UsageError
 from rightful.importers.bandits.bandit_documents import Opened
+from rightful.importers.bandits.bandit_file import PM
 from rightful.importers.bandits.bandit_state import through
-from rightful.importers.bandits.tool_formats import PM
 from rightful.importers.shared.foreign_fields import moment_us
 from rightful.projections.arithmetic.sums import Key
 

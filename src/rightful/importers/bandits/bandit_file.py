@@ -1,8 +1,9 @@
-"""The forms of the bandit states of tools: what each reader accepts, rejects and keeps.
+"""The state file of a bandit: its content, the numbers to write, and what a format of one tool defines.
 
-Four readers, four forms (docs/reference/cli.md, `backfill`). Other content of a file is kept if its reader ignores
-it. If its reader would fail on it, the file is a *mix* of forms, and that is reported. Facts: gptme-contrib aabb1db1
-(thompson_sampling.py, match-lessons.py, pm_bandit.py) and gptme d27f98d3 (HybridLessonMatcher).
+Four tools write such files, in a format each (docs/reference/cli.md, `backfill`): `bandit_formats` lists them. Other
+content of a file is kept if its reader ignores it. If its reader would fail on it, the file is a *mix* of formats, and
+that is reported. Facts: gptme-contrib aabb1db1 (thompson_sampling.py, match-lessons.py, pm_bandit.py) and gptme
+d27f98d3 (HybridLessonMatcher).
 """
 
 from __future__ import annotations
@@ -12,25 +13,29 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
 from rightful.errors import TargetError
-from rightful.importers.shared.foreign_fields import digest
+from rightful.field_types import Context
+from rightful.importers.shared.foreign_fields import digest, is_utf8
 
 Entry = dict[str, Any]
 
-SIX = ("arm_id", "alpha", "beta", "total_selections", "total_rewards", "last_updated")
-"""The keys of an arm in `gptme_sessions`; it accepts no others and requires none."""
+NUMBERS = ("alpha", "beta", "total_selections", "total_rewards", "last_updated")
+"""The numeric keys of an arm; a format has all of them, or the first three."""
 
-THREE = ("alpha", "beta", "total_selections")
-"""The keys of an arm of pm-dispatch."""
+IDS = ("arm_id", "lesson_path")
+"""The keys under which an arm repeats its name; the second in older files."""
 
 JUDGE = ("helpful", "harmful", "false_positive", "noop")
 """A judge's counters, which gptme's hybrid matcher reads in addition to alpha and beta."""
 
+ARM_KEYS = frozenset({*IDS, *NUMBERS, *JUDGE})
+"""Every key of an arm that a tool is known to write."""
+
 PM = "pm-model:"
 """The prefix of the arms of pm-dispatch; no other reader has such arms."""
 
-_BELIEF = ("alpha", "beta", "total_selections", "total_rewards")
-_OLD_ID = "lesson_path"  # `arm_id` in older files
 _TOP = ("arms", "total_sessions", "created", "last_updated", "contextual_arms")
 _LARGEST = 1e15
 _New = TypeVar("_New")
@@ -95,7 +100,7 @@ class State(NamedTuple):
         """SHA-256 of the numbers of all arms, and arms in a context, that make up the beliefs."""
         every = [(arm, "", entry) for arm, entry in self.arms.items()]
         every += [(arm, key, entry) for arm, inside in self.contexts.items() for key, entry in inside.items()]
-        rows = [[arm, key, *(entry.get(name) for name in _BELIEF)] for arm, key, entry in every]
+        rows = [[arm, key, *(entry.get(name) for name in NUMBERS[:4])] for arm, key, entry in every]
         return digest(sorted(row for row in rows if any(number is not None for number in row[2:])))
 
 
@@ -136,14 +141,12 @@ def _entries(state: State) -> Iterator[tuple[str, object]]:
             yield f"{place}[{key!r}]", entry if context_of(key) is not None else None
 
 
-def context_of(key: str) -> tuple[str | None, ...] | None:
+def context_of(key: str) -> Context | None:
     """Return the context of a key in `contextual_arms`; None if it is not valid."""
     try:
-        parts = json.loads(key)
-    except ValueError:
+        return msgspec.convert(json.loads(key), Context) if is_utf8(key) else None
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors too
         return None
-    fits = isinstance(parts, list) and all(part is None or isinstance(part, str) for part in parts)
-    return tuple(parts) if fits else None
 
 
 def _wrong(entry: object) -> str | None:
@@ -162,27 +165,32 @@ def _wrong(entry: object) -> str | None:
     return None
 
 
-class Form(NamedTuple):
-    """One reader's form.
+class Format(NamedTuple):
+    """The format of one tool's file.
 
     Attributes:
         name: Its name in `--reader`.
+        recognise: Returns the name that an opening balance stores for a file whose arms have these keys, such as an
+            older name of the format; None if it is a file of another format.
         mix: Yields each entry of a state that the reader does not accept.
         write: Returns the document from the existing content and the numbers.
         looks_up: Returns whether the reader ever looks up an arm of that name.
         asks_for: The names that it looks up, in words.
         makes_folder: Whether the reader's file is in a folder that no other program creates.
+        keeps_backup: Whether the tool locks the file, and keeps the one before it as `.bak`.
     """
 
     name: str
+    recognise: Callable[[frozenset[str]], str | None]
     mix: Callable[[State], Iterator[str]]
     write: Callable[[State, Numbers], Entry]
     looks_up: Callable[[str], bool]
     asks_for: str
     makes_folder: bool = False
+    keeps_backup: bool = False
 
     def takes(self, arm: str) -> bool:
-        """Return whether an arm of the ledger belongs into this form."""
+        """Return whether an arm of the ledger belongs into this format."""
         return arm.startswith(PM) == (self.name == "pm-dispatch")
 
     def bytes_of(self, state: State, numbers: Numbers) -> bytes:
@@ -190,139 +198,55 @@ class Form(NamedTuple):
         return (json.dumps(self.write(state, numbers), indent=2) + "\n").encode("ascii")
 
 
-def _foreign(state: State, *, pm: bool) -> Iterator[str]:
+def arms_of_others(state: State, *, pm: bool) -> Iterator[str]:
+    """Yield the arms that belong into the file of another tool."""
     for arm in state.arms:
         if arm.startswith(PM) != pm:
-            whose = "an arm of pm-dispatch" if not pm else "not an arm of pm-dispatch"
-            yield f"{arm} is {whose}"
+            yield f"{arm} is {'not ' if pm else ''}an arm of pm-dispatch"
 
 
-def _beyond(state: State, keys: tuple[str, ...]) -> Iterator[str]:
+def other_keys(state: State, keys: tuple[str, ...]) -> Iterator[str]:
+    """Yield the arms that have keys other than these."""
     every = [*state.arms.items(), *((arm, entry) for arm, of in state.contexts.items() for entry in of.values())]
     for arm, entry in every:
         if more := [key for key in entry if key not in keys]:
             yield f"{arm} has {', '.join(f'`{key}`' for key in more)}"
 
 
-def _mix_sessions(state: State) -> Iterator[str]:
-    yield from _foreign(state, pm=False)
-    yield from _beyond(state, (*SIX, _OLD_ID))
+def entry_of(arm: str, number: Number) -> Entry:
+    """Return the six keys of an arm, in the order in which gptme_sessions writes them."""
+    return {"arm_id": arm, **dict(zip(NUMBERS, number, strict=True))}
 
 
-def _mix_hook(state: State) -> Iterator[str]:
-    yield from _foreign(state, pm=False)
-    for arm, entry in state.arms.items():
-        if not {"alpha", "beta"} <= entry.keys():
-            yield f"{arm} has no `alpha` and `beta`"
+def kept_keys(entry: Entry) -> Entry:
+    """Return the keys of an arm that no belief is made of."""
+    return {key: value for key, value in entry.items() if key not in (*IDS, *NUMBERS)}
 
 
-def _mix_hybrid(state: State) -> Iterator[str]:
-    yield from _foreign(state, pm=False)
+def document_of(state: State, numbers: Numbers, *, extras: bool) -> Entry:
+    """Return the document as gptme_sessions writes it; with `extras`, each arm keeps its other keys."""
 
+    def entries(old: Mapping[str, Entry], new: Mapping[str, Number], arm: str | None = None) -> Entry:
+        return {
+            name: entry_of(arm or name, number) | (kept_keys(old.get(name, {})) if extras else {})
+            for name, number in in_order(old, new)
+        }
 
-def _mix_pm(state: State) -> Iterator[str]:
-    yield from _foreign(state, pm=True)
-    yield from _beyond(state, THREE)
-    if state.contexts:
-        yield "it has `contextual_arms`"
-
-
-def _six(arm: str, number: Number) -> Entry:
-    return dict(zip(SIX, (arm, number.alpha, number.beta, number.n, number.rewards, number.last_updated), strict=True))
-
-
-def _kept(entry: Entry) -> Entry:
-    return {key: value for key, value in entry.items() if key not in (*SIX, _OLD_ID)}
-
-
-def _document(state: State, numbers: Numbers, *, extras: bool) -> Entry:
-    """Return the document in the form of `gptme_sessions`; with `extras`, each arm keeps its other keys."""
     top: Entry = {
-        "arms": {
-            arm: _six(arm, one) | (_kept(state.arms.get(arm, {})) if extras else {})
-            for arm, one in _in_order(state.arms, numbers.arms)
-        },
+        "arms": entries(state.arms, numbers.arms),
         "total_sessions": numbers.sessions,
         "created": numbers.created,
         "last_updated": numbers.last_updated,
     }
     if numbers.contexts:
         old = state.contexts
-        top["contextual_arms"] = {
-            arm: {
-                key: _six(arm, one) | (_kept(old.get(arm, {}).get(key, {})) if extras else {})
-                for key, one in _in_order(old.get(arm, {}), inside)
-            }
-            for arm, inside in _in_order(old, numbers.contexts)
-        }
+        in_contexts = in_order(old, numbers.contexts)
+        top["contextual_arms"] = {arm: entries(old.get(arm, {}), inside, arm) for arm, inside in in_contexts}
     return top | {key: value for key, value in state.top.items() if key not in _TOP}
 
 
-def _in_order(old: Mapping[str, object], new: Mapping[str, _New]) -> Iterator[tuple[str, _New]]:
+def in_order(old: Mapping[str, object], new: Mapping[str, _New]) -> Iterator[tuple[str, _New]]:
     """Yield the entries in the order of the file, then the new ones."""
     for name in dict.fromkeys([*old, *new]):
         if name in new:
             yield name, new[name]
-
-
-def _write_sessions(state: State, numbers: Numbers) -> Entry:
-    return _document(state, numbers, extras=False)
-
-
-def _write_hook(state: State, numbers: Numbers) -> Entry:
-    return _document(state, numbers, extras=True)
-
-
-def _write_hybrid(state: State, numbers: Numbers) -> Entry:
-    """Return the document; each entry keeps its keys and their order, and the six numeric keys are updated."""
-    arms: dict[str, Entry] = {}
-    for arm, entry in state.arms.items():
-        if arm in numbers.arms:
-            arms[arm] = _updated(arm, entry, numbers.arms[arm])
-        elif kept := _kept(entry):
-            arms[arm] = kept  # a judge's counters are not part of the belief
-    for arm, number in numbers.arms.items():
-        arms.setdefault(arm, {"alpha": number.alpha, "beta": number.beta})
-    top: Entry = {"arms": arms}
-    known = {"total_sessions": numbers.sessions, "last_updated": numbers.last_updated}
-    for key, value in state.top.items():
-        if key not in ("arms", "contextual_arms"):
-            top[key] = known.get(key, value)
-    every = [*state.arms.values(), *(entry for inside in state.contexts.values() for entry in inside.values())]
-    if any("last_updated" in entry for entry in every):
-        top.setdefault(
-            "last_updated", numbers.last_updated
-        )  # otherwise its time would be lost with the arm that has the newest
-    if "contextual_arms" in state.top and numbers.contexts:
-        top["contextual_arms"] = _document(state, numbers, extras=True)["contextual_arms"]
-    return top
-
-
-def _updated(arm: str, entry: Entry, one: Number) -> Entry:
-    new = _six(arm, one)
-    beliefs = {key: new[key] for key in ("alpha", "beta")}
-    return {key: new.get(key, value) for key, value in entry.items() if key != _OLD_ID} | beliefs
-
-
-def _write_pm(state: State, numbers: Numbers) -> Entry:
-    every = _in_order(state.arms, numbers.arms)
-    arms = {arm: {"alpha": number.alpha, "beta": number.beta, "total_selections": number.n} for arm, number in every}
-    return {"arms": arms} | {key: value for key, value in state.top.items() if key not in ("arms", "contextual_arms")}
-
-
-FORMS: Mapping[str, Form] = {
-    form.name: form
-    for form in (
-        Form("gptme-sessions", _mix_sessions, _write_sessions, lambda _: True, "any arm"),
-        Form(
-            "lesson-hook", _mix_hook, _write_hook, lambda arm: arm.startswith("/"),
-            "a lesson by its absolute path",
-        ),
-        Form(
-            "gptme-hybrid", _mix_hybrid, _write_hybrid, lambda _: True, "a lesson by its id, path or file name",
-            makes_folder=True,
-        ),
-        Form("pm-dispatch", _mix_pm, _write_pm, lambda arm: arm.count(":") > 1, f"{PM}WORK_TYPE:MODEL"),
-    )
-}  # fmt: skip
-"""The forms, by the name of their reader."""
