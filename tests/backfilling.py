@@ -15,8 +15,8 @@ from tests.strategies import Wire
 
 import rightful
 from rightful.backfill.apply_plan import Done, apply, rollback
-from rightful.backfill.plan_document import Plan
-from rightful.backfill.planning import Books, PlanRequest, planned
+from rightful.backfill.plan_document import Plan, PlanRequest
+from rightful.backfill.planning import Books, planned
 from rightful.backfill.publication_status import TargetStatus, status
 from rightful.policies import policy_of
 

@@ -9,8 +9,6 @@ new one. A rollback takes the same steps in reverse.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -91,7 +89,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
     if real != plan.target:
         raise TargetChangedError(real, f"{plan.target} became a link to it after the plan was made")
     target.check_outside(real, books.folder)
-    with _locked(real, as_tool=FORMATS[plan.reader].keeps_backup):
+    with target.locked(real, "planned", as_tool=FORMATS[plan.reader].keeps_backup):
         chain, seen = _publications_and_file(books, real, real)
         key = _plan_key(plan)
         mine = event_id(PRODUCER, key)
@@ -103,7 +101,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
             target.sync(real)
             return _done(real, "already in place", last)
         if seen.sha256 != plan.previous_sha256:
-            raise target.changed(real, "its content is neither what the plan was made for nor what the plan writes")
+            raise TargetChangedError(real, "its content is neither what the plan was made for nor what the plan writes")
         found = _recomputed(books, plan, seen, [publication for publication in chain if publication.id != mine])
         event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
         if last is None or last.id != mine or "beliefs" in last.said:  # or an earlier version began it
@@ -136,7 +134,7 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
     """
     real = target.resolved(named)
     logged = published_path(books, real, publication)
-    with _locked(real, as_tool=_as_tool(publications(books.projected.log, logged)[logged])):
+    with target.locked(real, "planned", as_tool=_as_tool(publications(books.projected.log, logged)[logged])):
         chain, seen = _publications_and_file(books, real, logged)
         if not chain:
             raise UsageError(f"nothing was published {published_elsewhere(books, real)} Nothing was rolled back.")
@@ -149,68 +147,46 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
             return _done(real, "already in place", last)
         back = in_force(chain)[-1]
         if seen.sha256 not in {back.new, back.previous} and not force:
-            raise target.changed(real, "another program wrote it after it was published", _BACK_ALL_THE_SAME)
+            raise TargetChangedError(real, "another program wrote it after it was published", _BACK_ALL_THE_SAME)
         if not force and back.previous != seen.sha256:
             target.check_alone(real, seen)
-        data, backup = _earlier_bytes(books, back), Backup(ReplacedBytes(books.folder), real, back.id)
-        backup.check()
+        data, backup = _kept_bytes(books, real, back.previous), Backup(ReplacedBytes(books.folder), real, back.id)
+        backup.before()  # refuses the rollback if it is not kept
         done = _write(books, real, data, seen, _rollback_event(back, last, seen, clock()), None)
         backup.restore()
         return done
 
 
 def _finish(books: Books, real: str, last: Published, seen: FileState, *, force: bool) -> Done:
-    """Complete a rollback that is already in the ledger."""
     backup = Backup(ReplacedBytes(books.folder), real, str(last.rolled_back))
     if seen.sha256 == last.new:
         target.sync(real)
         backup.restore()
         return _done(real, "already in place", last)
     if seen.sha256 != last.previous and not force:
-        raise target.changed(real, "another program wrote it after it was rolled back", _BACK_ALL_THE_SAME)
-    found = ReplacedBytes(books.folder).find(last.event.new_sha256) if last.new is not None else None
-    if last.new is not None and found is None:
-        raise _not_kept(real, last.new)
+        raise TargetChangedError(real, "another program wrote it after it was rolled back", _BACK_ALL_THE_SAME)
+    found = _kept_bytes(books, real, last.new)
     if seen.data is not None:
         ReplacedBytes(books.folder).keep(seen.data)
-    backup.check()
+    backup.before()
     target.place(real, found, seen, ReplacedBytes(books.folder).keep_at)
     backup.restore()
     return _done(real, "written" if last.new is not None else "removed", last)
 
 
-def _earlier_bytes(books: Books, back: Published) -> bytes | None:
-    if back.previous is None:
+def _kept_bytes(books: Books, real: str, name: str | None) -> bytes | None:
+    if name is None:
         return None
-    found = ReplacedBytes(books.folder).find(back.previous)
-    if found is None:
-        raise _not_kept(back.event.target, back.previous)
+    if (found := ReplacedBytes(books.folder).find(name)) is None:
+        what = f"the earlier bytes {name} of {real} are missing from this ledger, or damaged; the file was not changed"
+        raise StorageError(what, "Restore the ledger's folder `backfill` from a backup and roll back again.")
     return found
-
-
-def _not_kept(real: str, name: str) -> StorageError:
-    what = f"the earlier bytes {name} of {real} are missing from this ledger, or damaged; the file was not changed"
-    return StorageError(what, "Restore the ledger's folder `backfill` from a backup and roll back again.")
 
 
 def _as_tool(chain: list[Published]) -> bool:
     return bool(chain) and any(
         form.keeps_backup for form in FORMATS.values() if form.name == chain[-1].said.get("reader")
     )
-
-
-@contextlib.contextmanager
-def _locked(real: str, *, as_tool: bool) -> Iterator[None]:
-    """Acquire the target's lock, and translate system errors."""
-    try:
-        with target.locked(real, as_tool=as_tool):
-            yield
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise StorageError(
-            f"{real} could not be written ({why}); it has its old bytes or the planned ones",
-            "Fix the cause and repeat the command: it continues where it stopped.",
-        ) from error
 
 
 def _publications_and_file(books: Books, real: str, logged: str) -> tuple[list[Published], FileState]:
@@ -232,7 +208,7 @@ def _publications_and_file(books: Books, real: str, logged: str) -> tuple[list[P
     where = None if left.sha256 in known else replaced.keep_at(left.data)
     target.drop(target.temporary_path(real))
     if where is not None and (last is None or seen.sha256 != last.previous):  # else it is a half of what we began
-        raise target.changed(
+        raise TargetChangedError(
             real, f"an interrupted backfill left a temporary file next to it, which was moved to {where}", _LEFT
         )
     return chain, target.read_state(real)
@@ -333,24 +309,15 @@ def _write(
         if backup is not None:
             backup.write(seen)
         target.place(real, data, seen, ReplacedBytes(books.folder).keep_at)
+    happened: Happened = "already in place" if new == seen.sha256 else "removed" if new is None else "written"
     return Done(
-        target=real, happened=_happened(new, changed=new != seen.sha256), publication=receipt.id,
-        position=receipt.position, sha256=new, replaced=seen.sha256,
+        target=real, happened=happened, publication=receipt.id, position=receipt.position, sha256=new,
+        replaced=seen.sha256,
     )  # fmt: skip
 
 
-def _happened(new: str | None, *, changed: bool) -> Happened:
-    if not changed:
-        return "already in place"
-    return "removed" if new is None else "written"
-
-
 def _append(books: Books, event: Wire) -> Receipt:
-    """Append one event, unless it is already in the ledger.
-
-    Raises:
-        TargetChangedError: Its id already has another fact.
-    """
+    """Append one event; raise TargetChangedError if its id already has another fact."""
     [receipt] = books.projected.log.append([event])
     if receipt.outcome not in {"appended", "duplicate"}:
         real = str(event.get("target", event.get("source")))

@@ -33,6 +33,7 @@ from rightful.projections.credit.bins_and_credits import Settlement
 from rightful.projections.credit.inputs import CREDITED, EMPTY, balances
 from rightful.projections.credit.posteriors import Posterior, Posteriors, posteriors_of
 from rightful.projections.credit.settle import Settled, settled
+from rightful.projections.facts.columns import Ints
 from rightful.projections.facts.facts import Balance, Facts
 
 
@@ -112,14 +113,7 @@ def ground_of(
 
 
 def beliefs_of(ground: Ground, policy: Policy, through: int, decay_at_us: int) -> Beliefs:
-    """Return a policy's beliefs.
-
-    Args:
-        ground: What they rest on, folded through `through` at least.
-        policy: The rule.
-        through: The last position that counts.
-        decay_at_us: The time of a decay; microseconds since 1970, UTC.
-    """
+    """Return a policy's beliefs through a position, decayed as of a time (microseconds since 1970, UTC)."""
     made = settled(ground.facts, policy, through)
     posteriors = posteriors_of(ground.facts, made.settlement, policy, through, decay_at_us)
     openings = [ground.events[balance.position] for balance in balances(ground.facts, policy, through)]
@@ -137,9 +131,14 @@ def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Nu
         takes: Returns whether an arm belongs to the file.
         state: The content of the file.
     """
-    counted, file_times, balance_times = _tallies(found), _times_of(state), _balance_times(found)
-    opened = [(balance.at_us, _text(balance.at_us)) for balance in found.own]
-    _, latest = max([*file_times.values(), _latest(found), *opened], key=lambda moment: moment[0])
+    counted = tallies(found.facts, found.settlement, found.posteriors.policy, found.posteriors.through)
+    file_times, balance_times = _times_of(state), _balance_times(found)
+    is_session = np.isin(found.settlement.unit_bin, (CREDITED, EMPTY))
+    latest_us = _latest_us(found, found.settlement.unit_grade[is_session])
+    opened = [
+        (at_us, _text(at_us)) for at_us in (latest_us, *(balance.at_us for balance in found.own)) if at_us is not None
+    ]
+    _, latest = max([*file_times.values(), *opened], key=lambda moment: moment[0], default=(-1, ""))
     created = state.top.get("created")
     created = created if isinstance(created, str) else _text(_first_us(found))
     latest = latest or created
@@ -160,8 +159,7 @@ def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Nu
         if takes(belief.arm):  # a file can hold an arm in a context alone
             inside = of_contexts.setdefault(belief.arm, {})
             inside[json.dumps(list(belief.context))] = number((belief.arm, belief.context), belief)
-    bins = found.settlement.unit_bin
-    sessions = int(np.isin(bins, (CREDITED, EMPTY)).sum()) + sum(balance.sessions or 0 for balance in found.openings)
+    sessions = int(is_session.sum()) + sum(balance.sessions or 0 for balance in found.openings)
     return Numbers(of_arms, of_contexts, sessions, created, latest)
 
 
@@ -195,10 +193,6 @@ def _times_of(state: State) -> dict[Key | None, tuple[int, str]]:
     return {key: (at_us, text) for key, text, at_us in read if at_us is not None}
 
 
-def _tallies(found: Beliefs) -> dict[Key, Tally]:
-    return tallies(found.facts, found.settlement, found.posteriors.policy, found.posteriors.through)
-
-
 def _balance_times(found: Beliefs) -> dict[tuple[Key, int], str]:
     """Return the times of the balances' arms as their files wrote them, by what they mean."""
     said = (
@@ -230,13 +224,11 @@ def _marginal(counted: dict[Key, Tally], key: Key) -> Tally:
     return Tally(sum(tally.n for tally in of), sum(tally.rewards for tally in of), latest, 0)
 
 
-def _latest(found: Beliefs) -> tuple[int, str]:
-    """Return when the last session was counted: by a grade, or by the state that a balance was opened of."""
-    settled = found.settlement
-    counted = settled.unit_grade[np.isin(settled.unit_bin, (CREDITED, EMPTY))]
-    latest = [int(found.facts.grades["at"][counted].max())] if len(counted) else []
+def _latest_us(found: Beliefs, grades: Ints) -> int | None:
+    """Return the time of the latest of some grades, or that an opening balance contains."""
+    latest = [int(found.facts.grades["at"][grades].max())] if len(grades) else []
     latest += [times.us_of(balance.through) for balance in found.openings if balance.through is not None]
-    return (max(latest), _text(max(latest))) if latest else (-1, "")
+    return max(latest, default=None)
 
 
 def _first_us(found: Beliefs) -> int:
@@ -248,10 +240,8 @@ def _first_us(found: Beliefs) -> int:
 
 def until_of(found: Beliefs) -> str | None:
     """Return the time of the latest grade that was looked at, or that an opening balance contains."""
-    seen = found.facts.grades["at"][found.settlement.unit_grade]
-    latest = [int(seen.max())] if len(seen) else []
-    latest += [times.us_of(balance.through) for balance in found.openings if balance.through is not None]
-    return times.text_of(max(latest)) if latest else None
+    latest_us = _latest_us(found, found.settlement.unit_grade)
+    return None if latest_us is None else times.text_of(latest_us)
 
 
 def _text(at_us: int) -> str:

@@ -124,8 +124,6 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Versioned(Struct, frozen=True):
-    """What is read of a plan before anything else."""
-
     version: int | None = None
 
 
@@ -156,37 +154,46 @@ def difference(plan: Plan, found: Plan) -> str | None:
     return next((name for name in names if getattr(plan, name) != getattr(found, name)), None)
 
 
-class Rule(NamedTuple):
-    """All that decides about the new bytes but the file's own.
+class PlanRequest(NamedTuple):
+    """What a plan is asked for.
 
     Attributes:
-        policy: The policy in force.
-        asked: The hash of the policy that was asked for.
-        asked_as_of: The position or time that was asked for; None for the whole ledger.
-        asked_decay_at: The time of the decay that was asked for; None for the latest event's.
-        asked_old: What was asked for of the file's old numbers.
-        through: The last position that counts.
+        target: The file, as it was named.
+        reader: Whose form it takes; a name of `FORMATS`.
+        policy: The rule.
+        as_of: A position or a time; None for the whole ledger.
+        decay_at: The time of the decay; None for the latest event's.
+        old: What becomes of the file's old numbers.
+        force: Apply it though the check says no.
+    """
+
+    target: str
+    reader: str
+    policy: Policy
+    as_of: int | str | None = None
+    decay_at: str | None = None
+    old: Old = "counted"
+    force: bool = False
+
+
+class Rule(NamedTuple):
+    """All that decides about the new bytes but the file's own; the fields that `Plan` has too mean the same.
+
+    Attributes:
+        asked: What was asked for.
         decay_at_us: The time of the decay; microseconds since 1970, UTC.
-        old: What becomes of them.
         opens: Whether the file's balance is opened by it.
-        updated: Whether a tool has written other beliefs to the file since the publication in force.
-        is_ours: Whether it holds the beliefs of the publication in force.
-        force: Whether it is applied though it is refused.
-        supersedes: The publication of the target before it.
+        is_ours: Whether the file holds the beliefs of the publication in force.
         first_published: The position of the target's first publication in force; None if there is none.
     """
 
+    asked: PlanRequest
     policy: Policy
-    asked: str
-    asked_as_of: int | str | None
-    asked_decay_at: str | None
-    asked_old: Old
     through: int
     decay_at_us: int
     old: Old
     opens: bool
     updated: bool
     is_ours: bool
-    force: bool
     supersedes: str | None
     first_published: int | None

@@ -51,17 +51,7 @@ class Words(NamedTuple):
 
 
 def words_of(form: Format, real: str, state: State, new: State, found: Beliefs, rule: Rule, seen: FileState) -> Words:
-    """Return what there is to say of a plan.
-
-    Args:
-        form: The reader's form.
-        real: The file.
-        state: What it holds.
-        new: What it will hold.
-        found: The beliefs that are written.
-        rule: What decided about them.
-        seen: The present file.
-    """
+    """Return the refusals, notes and changes of a plan, from the old and the new content of the file."""
     changes, unchanged = _changes(state, new, found)
     old = _old_of(real, found, rule, seen)
     refusals = (
@@ -165,7 +155,6 @@ def _refusals(form: Format, state: State, new: State, found: Beliefs, rule: Rule
 
 
 def _gone(form: Format, state: State, new: State, rule: Rule, *, grades: int) -> Iterator[str]:
-    """Refuse what would leave nothing of the file: the log speaks of other arms, or by other names."""
     held = [arm for arm in state.arms if state.numbers(arm) is not None]
     if not held or any(new.numbers(arm) is not None for arm in held):
         return
@@ -238,7 +227,6 @@ def plural(count: int, noun: str) -> str:
 
 
 def _contexts_gone(state: State, new: State, rule: Rule) -> Iterator[str]:
-    """Refuse to drop what the file believes of arms in contexts, of which the log has nothing."""
     held = [(arm, key) for arm, inside in state.contexts.items() for key in inside]
     gone = [f"{key} of {arm}" for arm, key in held if key not in new.contexts.get(arm, {})]
     if gone:
@@ -250,8 +238,6 @@ def _contexts_gone(state: State, new: State, rule: Rule) -> Iterator[str]:
 
 
 class _Old(NamedTuple):
-    """What becomes of the present numbers, if old numbers are to count."""
-
     counts: bool
     later: BalanceOpened | None
     notes: tuple[str, ...]
@@ -336,8 +322,7 @@ def _two_names(state: State, new: State) -> Iterator[str]:
 def _notes_on_old(
     found: Beliefs, rule: Rule, seen: FileState, *, passed_over: bool, later: BalanceOpened | None
 ) -> Iterator[str]:
-    """Yield what there is to know of the file's old numbers."""
-    if rule.old != rule.asked_old:
+    if rule.old != rule.asked.old:
         yield "the present numbers were rebuilt from the log only, and so are the new ones"
     if rule.is_ours and all(sha256 != seen.sha256 for _, sha256 in found.facts.published):
         yield "a tool wrote the file after it was published and changed no belief; its other changes stay"
@@ -347,7 +332,7 @@ def _notes_on_old(
     elsewhere = rule.supersedes is None and any(sha256 == seen.sha256 for _, sha256 in found.facts.published)
     if elsewhere and rule.old == "rebuilt":
         yield "these bytes were published to another file, and the balance opened from that file does not count here"
-    if rule.policy.hash != rule.asked and rule.old != "rebuilt":
+    if rule.policy.hash != rule.asked.policy.hash and rule.old != "rebuilt":
         yield "opening balances of other files do not count here: the policy in force names only that of this file"
     if passed_over and later is None:
         yield "the present numbers do not count: the policy's `balances` exclude this file"

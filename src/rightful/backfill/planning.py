@@ -11,19 +11,19 @@ is applied. Balances of other files do not belong into this one.
 from __future__ import annotations
 
 import glob
+import json
 import os
 import shlex
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
 from rightful import times
-from rightful.backfill import opening_balance
 from rightful.backfill import target_file as target
 from rightful.backfill.file_beliefs import Ground, beliefs_of, digest_of, ground_of, numbers_of, until_of
-from rightful.backfill.plan_document import VERSION, Old, Plan, Rule
+from rightful.backfill.plan_document import VERSION, Old, Plan, PlanRequest, Rule
 from rightful.backfill.plan_notes import uncredited_of, words_of
 from rightful.backfill.target_file import FileState
 from rightful.encoding import wire
@@ -31,11 +31,16 @@ from rightful.errors import InvalidEventError, PolicyError, TargetError, UsageEr
 from rightful.events import NOT_OURS, BalanceOpened
 from rightful.importers.bandits.bandit_file import NOTHING, read
 from rightful.importers.bandits.bandit_formats import FORMATS
+from rightful.importers.bandits.bandit_state import BanditState
+from rightful.importers.engine.loop import End, Origin
+from rightful.importers.sources.text_files import Found, Problem
 from rightful.policies import Policy
 from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.log_clock import latest_at_us
 from rightful.projections.projected import Projected
 from rightful.projections.publications import Published, in_force, publications
+
+Wire = dict[str, Any]
 
 
 class Books(NamedTuple):
@@ -52,28 +57,6 @@ class Books(NamedTuple):
     id: str
 
 
-class PlanRequest(NamedTuple):
-    """What a plan is asked for.
-
-    Attributes:
-        target: The file, as it was named.
-        reader: Whose form it takes; a name of `FORMATS`.
-        policy: The rule.
-        as_of: A position or a time; None for the whole ledger.
-        decay_at: The time of the decay; None for the latest event's.
-        old: What becomes of the file's old numbers.
-        force: Apply it though the check says no.
-    """
-
-    target: str
-    reader: str
-    policy: Policy
-    as_of: int | str | None = None
-    decay_at: str | None = None
-    old: Old = "counted"
-    force: bool = False
-
-
 class Computed(NamedTuple):
     """A plan with the bytes that it is about.
 
@@ -85,7 +68,7 @@ class Computed(NamedTuple):
 
     plan: Plan
     data: bytes
-    opened: opening_balance.Wire | None
+    opened: Wire | None
 
 
 def checked(asked: PlanRequest) -> PlanRequest:
@@ -123,17 +106,19 @@ def planned(books: Books, asked: PlanRequest) -> Computed:
 
 
 def recomputed(books: Books, plan: Plan, seen: FileState, chain: list[Published]) -> Computed:
-    """Return what a plan says once more: all of it, from what it was asked for, as if it were made again.
+    """Compute a plan again, from what it was asked for and its position.
 
     Args:
         books: The ledger.
-        plan: The plan. Only what was asked for is taken from it, and the position that it gave.
+        plan: The plan.
         seen: The present file; the bytes that it was made for.
         chain: The publications of the target before it.
     """
     through = min(plan.through, books.projected.prefix(plan.asked_as_of))
+    without_balances = structs.replace(plan.policy, balances=None)
+    asked_policy = without_balances if without_balances.hash == plan.asked else plan.policy
     asked = PlanRequest(
-        plan.target, plan.reader, _asked_policy(plan), through, plan.asked_decay_at, plan.asked_old, plan.forced
+        plan.target, plan.reader, asked_policy, through, plan.asked_decay_at, plan.asked_old, plan.forced
     )
     rule = _rule(books, asked, plan.target, seen, chain)
     opened = any(
@@ -142,14 +127,8 @@ def recomputed(books: Books, plan: Plan, seen: FileState, chain: list[Published]
     policy = rule.policy
     if rule.old != "rebuilt":  # a balance of another file may have come or gone since
         policy = plan.policy if plan.policy in (asked.policy, _alone(asked.policy, plan.target)) else policy
-    rule = rule._replace(policy=policy, asked_as_of=plan.asked_as_of, opens=rule.opens or opened)
+    rule = rule._replace(policy=policy, asked=asked._replace(as_of=plan.asked_as_of), opens=rule.opens or opened)
     return _computed(books, plan.reader, plan.target, seen, rule, in_force(chain))
-
-
-def _asked_policy(plan: Plan) -> Policy:
-    """Return the policy that a plan was asked for: that in force, or that without the balances it was given."""
-    asked = structs.replace(plan.policy, balances=None)
-    return asked if asked.hash == plan.asked else plan.policy
 
 
 def _rule(books: Books, asked: PlanRequest, real: str, seen: FileState, chain: list[Published]) -> Rule:
@@ -160,9 +139,8 @@ def _rule(books: Books, asked: PlanRequest, real: str, seen: FileState, chain: l
     is_ours = _is_ours(real, seen, in_place)
     old = _old(asked, in_place, is_ours=is_ours)
     return Rule(
-        policy=_effective(asked.policy, old, facts, real), asked=asked.policy.hash, asked_as_of=asked.as_of,
-        asked_decay_at=asked.decay_at, asked_old=asked.old, through=through, decay_at_us=at_us, old=old,
-        opens=not is_ours and _opens(facts, real, seen, chain, asked.old), force=asked.force,
+        asked=asked, policy=_effective(asked.policy, old, facts, real), through=through, decay_at_us=at_us, old=old,
+        opens=not is_ours and _opens(facts, real, seen, chain, asked.old),
         updated=bool(in_place) and not is_ours and seen.sha256 != in_place[-1].previous, is_ours=is_ours,
         supersedes=chain[-1].id if chain else None, first_published=in_place[0].position if in_place else None,
     )  # fmt: skip
@@ -236,7 +214,6 @@ def _old(asked: PlanRequest, in_place: list[Published], *, is_ours: bool) -> Old
 
 
 def _effective(policy: Policy, old: Old, facts: Facts, real: str) -> Policy:
-    """Return the policy with the balances that belong into this file."""
     if old == "rebuilt":
         return structs.replace(policy, balances=())
     if policy.balances is None and any(balance.source != real for balance in facts.balances):
@@ -256,12 +233,9 @@ def _computed(books: Books, reader: str, real: str, seen: FileState, rule: Rule,
     form = FORMATS[reader]
     state = NOTHING if seen.data is None else read(real, seen.data)
     until = in_place[-1].said.get("until") if in_place else None
-    wired = (
-        opening_balance.opening_of(real, seen.data, seen.mtime_us, until)
-        if seen.data is not None and rule.opens
-        else None
-    )
-    opened, opened_id = (None, None) if wired is None else _checked(real, wired)
+    wired, opened, opened_id = None, None, None
+    if seen.data is not None and rule.opens:
+        wired, opened, opened_id = _opening(real, seen.data, seen.mtime_us, until)
     facts, events = books.projected.facts, _openings(books)
     before = in_place[-1].position if rule.old == "kept" else None
     ground = ground_of(facts, events, real, rule.policy, opened=opened, before=before)
@@ -270,27 +244,46 @@ def _computed(books: Books, reader: str, real: str, seen: FileState, rule: Rule,
     target.check_size(real, data)
     said = words_of(form, real, state, read(real, data), found, rule, seen)
     plan = Plan(
-        version=VERSION, ledger=books.id, target=real, reader=reader,
-        asked=rule.asked, policy=rule.policy, policy_hash=rule.policy.hash, through=rule.through,
+        version=VERSION, ledger=books.id, target=real, reader=reader, asked=rule.asked.policy.hash,
+        policy=rule.policy, policy_hash=rule.policy.hash, through=rule.through,
         decay_at=times.text_of(rule.decay_at_us) if rule.decay_at_us else None, digest=digest_of(found),
         previous_sha256=seen.sha256, new_sha256=target.sha256(data), supersedes=rule.supersedes,
-        asked_as_of=rule.asked_as_of, asked_decay_at=rule.asked_decay_at,
-        asked_old=rule.asked_old, old=rule.old, opens=opened_id,
+        asked_as_of=rule.asked.as_of, asked_decay_at=rule.asked.decay_at,
+        asked_old=rule.asked.old, old=rule.old, opens=opened_id,
         retires=_retired(ground, rule, before, opened_id), until=until_of(found),
-        counts=said.counts, updated=rule.updated, forced=rule.force, refusals=said.refusals, notes=said.notes,
+        counts=said.counts, updated=rule.updated, forced=rule.asked.force, refusals=said.refusals, notes=said.notes,
         grades=len(found.settlement.unit_bin), in_balance=found.posteriors.counters.get("in_balance_grades", 0),
         uncredited=uncredited_of(found), changes=said.changes, unchanged=said.unchanged,
     )  # fmt: skip
     return Computed(plan, data, wired)
 
 
-def _checked(real: str, wired: opening_balance.Wire) -> tuple[BalanceOpened, str]:
+def _opening(source: str, data: bytes, mtime_us: int, until: str | None) -> tuple[Wire, BalanceOpened, str]:
+    """Return the `balance.opened` of a bandit file, the same that importing the file gives, and its id.
+
+    Args:
+        source: The file's real path.
+        data: Its bytes, which are one JSON object.
+        mtime_us: When it was last written; microseconds since 1970, UTC.
+        until: Up to when the grades go that were published to it; for a file that gives no time.
+
+    Raises:
+        TargetError: Not all of it can be opened.
+    """
+    reader = BanditState().reader(Origin(source, mtime_us))
     try:
+        reader.events(Found(1, json.loads(data)))
+        found = list(reader.finish(End(target.sha256(data), is_whole=True)))
+        lost = [result.what for result in found if isinstance(result, Problem) and result.lost]
+        if lost:
+            raise TargetError(source, f"its balance cannot be opened ({lost[0]})")
+        event = next(result for result in found if not isinstance(result, Problem))
+        wired = event if until is None else {"through": until, **event}
         checked = wire.check(wired)
     except InvalidEventError as error:
-        raise opening_balance.refused(real, error) from None
+        raise TargetError(source, f"its balance cannot be opened ({error})") from None
     assert isinstance(checked.event, BalanceOpened), "an opening opens a balance"
-    return checked.event, checked.id
+    return wired, checked.event, checked.id
 
 
 def _retired(ground: Ground, rule: Rule, before: int | None, opened: str | None) -> tuple[str, ...]:

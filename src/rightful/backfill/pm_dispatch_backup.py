@@ -39,17 +39,9 @@ class Backup:
         if seen.data is not None:
             target_file.write_aside(self.path, seen.data, seen)
 
-    def check(self) -> None:
-        """Refuse a rollback if the earlier backup is no longer kept.
-
-        Raises:
-            StorageError: It is not, or is damaged.
-        """
-        self._before()
-
     def restore(self) -> None:
         """Restore the backup from before the publication; the present one is kept."""
-        before = self._before()
+        before = self.before()
         target_file.drop(target_file.temporary_path(self.path))  # a kill may have left it
         if before is None:
             return
@@ -64,8 +56,12 @@ class Backup:
             target_file.write_aside(self.path, before.data, present)
         target_file.sync(self._real)
 
-    def _before(self) -> FileState | None:
-        """Return the earlier backup; None if the publication did not touch it."""
+    def before(self) -> FileState | None:
+        """Return the earlier backup; None if the publication did not touch it.
+
+        Raises:
+            StorageError: It is no longer kept, or is damaged.
+        """
         said = self._replaced.backup_of(self._publication)
         if said is None:
             return None

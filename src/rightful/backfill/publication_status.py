@@ -42,16 +42,16 @@ class TargetStatus(Struct, frozen=True, kw_only=True):
 
     target: str
     standing: Standing
-    publication: str | None
-    position: int | None
-    at: datetime | None
-    reader: str | None
-    policy: str | None
-    through: int | None
-    sha256: str | None
-    restores: str | None
-    kept: bool | None
-    count: int
+    publication: str | None = None
+    position: int | None = None
+    at: datetime | None = None
+    reader: str | None = None
+    policy: str | None = None
+    through: int | None = None
+    sha256: str | None = None
+    restores: str | None = None
+    kept: bool | None = None
+    count: int = 0
 
 
 def status(books: Books, named: str | None = None) -> list[TargetStatus]:
@@ -99,17 +99,13 @@ def published_elsewhere(books: Books, real: str) -> str:
 
 def _status(books: Books, real: str, chain: list[Published]) -> TargetStatus:
     standing, sha256 = _standing(real, chain[-1])
-    alone = TargetStatus(
-        target=real, standing=standing, publication=None, position=None, at=None, reader=None, policy=None,
-        through=None, sha256=sha256, restores=None, kept=None,
-        count=sum(publication.rolled_back is None for publication in chain),
-    )  # fmt: skip
-    found = in_force(chain)
-    if not found:
-        return alone
+    count = sum(publication.rolled_back is None for publication in chain)
+    rolled_back = TargetStatus(target=real, standing=standing, sha256=sha256, count=count)
+    if not (found := in_force(chain)):
+        return rolled_back
     last = found[-1]
     return structs.replace(
-        alone, publication=last.id, position=last.position, at=last.event.at, reader=last.said.get("reader"),
+        rolled_back, publication=last.id, position=last.position, at=last.event.at, reader=last.said.get("reader"),
         policy=last.event.policy, through=last.event.through, restores=last.previous or "no file",
         kept=last.previous is None or ReplacedBytes(books.folder).find(last.previous) is not None,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from rightful.backfill import target_file
 from rightful.backfill.target_file import FileState
-from rightful.errors import StorageError, TargetChangedError
+from rightful.errors import TargetChangedError
 from rightful.locate.record_lines import RecordRow
 from rightful.locate.wanted_sessions import reference_of
 
@@ -67,24 +67,18 @@ def write_back(path: str, looked: FileState, rows: tuple[RecordRow, ...], owners
     edits = [(row, owners[row.session.name]) for row in able if row.span is not None and row.session is not None]
     glued = tuple(sorted({row.line for row in able if row.span is None}))
     data = _edited(looked.data or b"", edits)
-    try:
-        with target_file.locked(real, as_tool=True):
-            left = _settled(real, data)
-            seen = target_file.read_state(real)
-            if seen.sha256 != looked.sha256:
-                raise TargetChangedError(real, "another program wrote it during the search", _AGAIN)
-            if data == (seen.data or b""):
-                target_file.sync(real)
-                return Repaired(path=real, glued=glued, sha256=looked.sha256 or "", left=left)
-            target_file.check_writable(real, seen)
-            target_file.check_alone(real, seen)
-            backup = _kept(real, seen.data or b"", seen)
-            target_file.place(real, data, seen, lambda other: _kept(real, other, seen))
-    except OSError as error:
-        raise StorageError(
-            f"{real} could not be written ({error.strerror or error}); it has its old bytes or the repaired ones",
-            "Fix the cause and repeat the command: it continues where it stopped.",
-        ) from error
+    with target_file.locked(real, "repaired", as_tool=True):
+        left = _settled(real, data)
+        seen = target_file.read_state(real)
+        if seen.sha256 != looked.sha256:
+            raise TargetChangedError(real, "another program wrote it during the search", _AGAIN)
+        if data == (seen.data or b""):
+            target_file.sync(real)
+            return Repaired(path=real, glued=glued, sha256=looked.sha256 or "", left=left)
+        target_file.check_writable(real, seen)
+        target_file.check_alone(real, seen)
+        backup = _kept(real, seen.data or b"", seen)
+        target_file.place(real, data, seen, lambda other: _kept(real, other, seen))
     lines = tuple(row.line for row, _ in edits)
     return Repaired(path=real, rows=lines, glued=glued, backup=backup, sha256=target_file.sha256(data), left=left)
 

@@ -25,6 +25,7 @@ from rightful.importers.sources import text_files
 
 _FILE = 0o666  # less the umask: what a tool's own write gives a new file
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_AT_ONCE = "another program wrote it at the same time"
 _TWICE = "Compare it with the present file, and plan again."
 _AS_OWNER = "Nothing was written; run the command as the file's owner."
 _POLL_S = 0.02  # between two attempts to acquire a lock
@@ -84,11 +85,7 @@ def resolved(path: str, *, makes_folder: bool = False) -> str:
 
 
 def make_folder(real: str) -> None:
-    """Make the folder of a target that does not exist yet, durable, with those above it.
-
-    Raises:
-        OSError: It cannot be made.
-    """
+    """Make the folder of a target that does not exist yet, durable, with those above it."""
     missing = [folder for folder in Path(real).parents if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(exist_ok=True)
@@ -130,31 +127,28 @@ def read_state(real: str) -> FileState:
 
 
 def check_size(real: str, data: bytes) -> None:
-    """Refuse new bytes that are too large for another plan.
-
-    Raises:
-        TargetError: They are more than a state file may have.
-    """
+    """Raise TargetError if new bytes are too large for another plan."""
     if len(data) > limits.EVENT_BYTES:
         what = f"it would have {len(data):,} bytes, and a file above {limits.EVENT_BYTES:,} could not be read again"
         raise TargetError(real, what, "Merge arms with the policy's arm_aliases, and plan again.")
 
 
 @contextlib.contextmanager
-def locked(real: str, *, as_tool: bool) -> Iterator[None]:
+def locked(real: str, new: str, *, as_tool: bool) -> Iterator[None]:
     """Lock a target against every other backfill, and against its tool if that has a lock.
 
     A folder that does not exist is made.
 
     Args:
         real: The file.
+        new: Which bytes are written under the lock, for the message of an error.
         as_tool: Take the lock file of pm-dispatch, `bandit-state.json.lock`, as it does.
 
     Raises:
         TargetError: Its `.bak`, which such a tool keeps, cannot be written.
-        StorageError: Another process held it for all of `limits.WAIT_S`. Nothing was written.
+        StorageError: Another process held it for all of `limits.WAIT_S`, and nothing was written; or the system failed.
     """
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as held, _system_errors(real, new):
         make_folder(real)
         folder = os.open(Path(real).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         held.callback(os.close, folder)
@@ -166,6 +160,17 @@ def locked(real: str, *, as_tool: bool) -> Iterator[None]:
             held.callback(os.close, lock)
             _acquire(lock, f"{real}.lock")
         yield
+
+
+@contextlib.contextmanager
+def _system_errors(real: str, new: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{real} could not be written ({error.strerror or error}); it has its old bytes or the {new} ones",
+            "Fix the cause and repeat the command: it continues where it stopped.",
+        ) from error
 
 
 def _acquire(fd: int, what: str) -> None:
@@ -205,7 +210,7 @@ def place(real: str, data: bytes | None, expected: FileState, keep: Callable[[by
         _write(temp, data, expected)
     if read_state(real).sha256 != expected.sha256:
         drop(temp)
-        raise changed(real)
+        raise TargetChangedError(real, _AT_ONCE)
     if data is None:
         os.rename(real, temp)  # noqa: PTH104 - as `_write`
     elif expected.data is None:
@@ -216,7 +221,7 @@ def place(real: str, data: bytes | None, expected: FileState, keep: Callable[[by
     ours = None if data is None else sha256(data)
     settle(real, expected.sha256, ours, keep)
     if read_state(real).sha256 != ours:
-        raise changed(real, "another program wrote it right after it was replaced")
+        raise TargetChangedError(real, "another program wrote it right after it was replaced")
 
 
 def settle(real: str, expected: str | None, ours: str | None, keep: Callable[[bytes], str]) -> None:
@@ -245,21 +250,13 @@ def settle(real: str, expected: str | None, ours: str | None, keep: Callable[[by
     drop(temp)
     sync(real)
     if kept_paths:
-        raise changed(
-            real, f"a tool wrote it more than once at the same time; an earlier write {_kept_as(kept_paths)}", _TWICE
-        )
-    raise changed(real)
+        why = f"a tool wrote it more than once at the same time; an earlier write is kept as {', '.join(kept_paths)}"
+        raise TargetChangedError(real, why, _TWICE)
+    raise TargetChangedError(real, _AT_ONCE)
 
 
 def _put_back(real: str, out: FileState, where: str, ours: str | None, keep: Callable[[bytes], str]) -> list[str]:
-    """Restore a file, and handle what its tool writes at the same time.
-
-    Args:
-        real: The file.
-        out: The replaced file, which is in the temporary file now.
-        where: The path where it is kept.
-        ours: SHA-256 of the bytes in its place.
-        keep: Stores bytes and returns their path.
+    """Restore a replaced file (`out`, which is kept at `where`), although its tool writes at the same time.
 
     Returns:
         The paths of the writes that are not in place in the end.
@@ -282,17 +279,6 @@ def _put_back(real: str, out: FileState, where: str, ours: str | None, keep: Cal
     return [*kept_paths, where]
 
 
-def _kept_as(kept_paths: list[str]) -> str:
-    return f"is kept as {', '.join(kept_paths)}"
-
-
-def changed(
-    real: str, why: str = "another program wrote it at the same time", advice: str | None = None
-) -> TargetChangedError:
-    """Return the error of a file that is not what was expected."""
-    return TargetChangedError(real, why) if advice is None else TargetChangedError(real, why, advice)
-
-
 def write_aside(path: str, data: bytes, like: FileState) -> None:
     """Write a file whole or not at all, as `place` does, for a file that no other program writes: a tool's `.bak`."""
     temp = temporary_path(path)
@@ -301,10 +287,9 @@ def write_aside(path: str, data: bytes, like: FileState) -> None:
 
 
 def check_writable(real: str, seen: FileState) -> None:
-    """Refuse a write that would fail only after its publication.
+    """Raise StorageError if the folder is not writable for you, or the file belongs to another user.
 
-    Raises:
-        StorageError: The folder is not writable for you, or the file belongs to another user.
+    Such a write would fail only after its publication.
     """
     me, folder = os.geteuid(), Path(real).parent
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -316,22 +301,14 @@ def check_writable(real: str, seen: FileState) -> None:
 
 
 def check_alone(real: str, seen: FileState) -> None:
-    """Refuse a file with hard links, whose other names would keep the old bytes.
-
-    Raises:
-        BackfillRefusedError: It has hard links.
-    """
+    """Raise BackfillRefusedError if a file has hard links, whose other names would keep the old bytes."""
     if seen.links > 1:
         why = f"it has {seen.links} names (hard links), and the other names would keep the old bytes"
         raise BackfillRefusedError(real, (why,), "Copy it and move the copy into its place, or use --force.")
 
 
 def check_outside(real: str, ledger: Path) -> None:
-    """Refuse a target among the ledger's own files.
-
-    Raises:
-        TargetError: It lies in the ledger's folder.
-    """
+    """Raise TargetError if a target is among the ledger's own files."""
     if within(real, ledger):
         raise TargetError(real, "it is in the ledger's own folder", "Name the state file that a tool reads.")
 
@@ -383,7 +360,7 @@ def _appear(temp: str, real: str) -> None:
     there = _linked(temp, real)
     drop(temp)
     if not there:
-        raise changed(real)
+        raise TargetChangedError(real, _AT_ONCE)
 
 
 def _linked(temp: str, real: str) -> bool:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import argparse
 
     from rightful.backfill.apply_plan import Done
-    from rightful.backfill.plan_document import Old, Plan
-    from rightful.backfill.planning import Books, Computed, PlanRequest
+    from rightful.backfill.plan_document import Old, Plan, PlanRequest
+    from rightful.backfill.planning import Books, Computed
     from rightful.ledger import Ledger
 
 STEPS = ("plan", "apply", "rollback", "status")
@@ -107,7 +107,7 @@ def _books(ledger: Ledger) -> Books:
 
 
 def _request(args: argparse.Namespace) -> PlanRequest:
-    from rightful.backfill.planning import PlanRequest
+    from rightful.backfill.plan_document import PlanRequest
 
     policy = options.policy_named(args.policy or "bound").policy
     old: Old = "rebuilt" if args.rebuild else "kept" if args.drop_updates else "counted"

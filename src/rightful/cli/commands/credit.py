@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     import argparse
 
     from rightful.backfill.apply_plan import Done
-    from rightful.backfill.plan_document import Plan
-    from rightful.backfill.planning import PlanRequest as Target
+    from rightful.backfill.plan_document import Plan, PlanRequest
     from rightful.importers.shared.grade_numbers import GradeContent
     from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
@@ -249,7 +248,7 @@ def _with_rewards(args: argparse.Namespace, graded: GradeContent, exposure: Expo
     return graded._replace(per_arm=found or None)
 
 
-def _publication(args: argparse.Namespace) -> Target | None:
+def _publication(args: argparse.Namespace) -> PlanRequest | None:
     """Return what is to be published; None where nothing is.
 
     Raises:
@@ -261,7 +260,7 @@ def _publication(args: argparse.Namespace) -> Target | None:
         if args.reader is not None or args.policy is not None:
             raise UsageError("--reader and --policy need --publish FILE; nothing was credited. Name the file.")
         return None
-    from rightful.backfill import planning
+    from rightful.backfill import plan_document, planning
     from rightful.cli.support import options
 
     if args.reader is None:
@@ -269,10 +268,10 @@ def _publication(args: argparse.Namespace) -> Target | None:
     rate = args.decay_rate  # each graded session decays what came before it, as each call of such an updater does
     default = "bound" if rate is None else terminal.json_text({"decay": {"mode": "session", "gamma": rate}})
     policy = options.policy_named(args.policy or default).policy
-    return planning.checked(planning.PlanRequest(args.publish, args.reader, policy))
+    return planning.checked(plan_document.PlanRequest(args.publish, args.reader, policy))
 
 
-def _published(args: argparse.Namespace, ledger: Ledger, target: Target) -> Published:
+def _published(args: argparse.Namespace, ledger: Ledger, target: PlanRequest) -> Published:
     """Write the beliefs to a bandit's file, as `backfill apply` does; the credit stays, whatever comes of it."""
     from rightful.cli.commands import backfill
 
