@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 from rightful import events
 from rightful.log.rows import Recorded
 from rightful.policies import Policy
-from rightful.projections.facts import fold
 from rightful.times import us_of
 
 Name: TypeAlias = tuple[str, bool]
@@ -25,9 +24,6 @@ Name: TypeAlias = tuple[str, bool]
 
 Context: TypeAlias = tuple[str | None, ...]
 Key: TypeAlias = tuple[str, Context | None]
-
-MENTIONS = fold.MENTIONS
-"""A withdrawal of a row that attribution does not read leaves its session known."""
 
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
@@ -208,7 +204,8 @@ class Told:
     # Names, links, runs.
 
     def _names(self, stating: list[Line]) -> set[Name]:
-        naming = [line for line in self.lines if line.row.position not in self.void or line.row.type in MENTIONS]
+        naming = [line for line in self.lines if line.row.position not in self.void]
+        naming = [line for line in naming if line.row.type != "event.withdrawn"]
         names = {name_of(line.row) for line in naming if line.row.session is not None}
         for line in stating:
             if isinstance(line.row.event, events.SessionLinked | events.SessionUnlinked):

@@ -12,14 +12,20 @@ from tests.projections.telling import exposed, graded, linked, log_of, mentioned
 from tests.strategies import Wire
 
 import rightful
+from rightful.identity import event_id
 from rightful.policies import policy_of
 from rightful.projections.projected import Projected
+from rightful.reports.session_coverage import days_of, ground_of
+from rightful.reports.session_list import sessions
 
 FIRST = exposed("t:a/b", "x")
 GRADE = graded("t:a_b", 1.0, alias=True)
 SECOND = exposed("t:a b", "y", key="second")  # it fits the same form, so that the grade is ambiguous
 AGAIN = exposed("t:a b", "z", key="again", at=110)
 UNDONE = withdrawn("second", 1)
+MESSAGE = mentioned("t:a b", key="message")
+UNSAID = told("event.withdrawn", "t:a b", 10, {"key": "unsaid", "id": event_id("hook", "message"), "revision": 1})
+"""What an importer writes: a withdrawal has the session of the message that it withdraws."""
 STARTS = [told("session.started", name, 10, {"key": f"start {name}"}) for name in ("t:a/b", "t:a_b")]
 
 
@@ -51,6 +57,58 @@ def test_a_name_whose_only_row_was_withdrawn_is_not_known(order: tuple[int, ...]
         read = events[:through]
         never = [event for event in read if not (UNDONE in read and event is SECOND)]
         same(events, never, through)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_a_name_whose_only_message_was_withdrawn_is_not_known(order: tuple[int, ...]) -> None:
+    """For every prefix. The withdrawal has the name too, and does not make it known."""
+    events = [[FIRST, GRADE, MESSAGE, UNSAID][place] for place in order]
+    for through in range(len(events) + 1):
+        read = events[:through]
+        never = [event for event in read if event is not UNSAID and not (UNSAID in read and event is MESSAGE)]
+        same(events, never, through)
+
+
+def test_another_message_of_the_name_counts_from_its_own_position() -> None:
+    events = [FIRST, GRADE, MESSAGE, UNSAID, mentioned("t:a b", key="again")]
+
+    same(events, [FIRST, GRADE], 4)
+    same(events, [FIRST, GRADE, MESSAGE], 5)
+
+
+def test_a_message_that_another_producer_withdrew_keeps_its_name_known() -> None:
+    same([FIRST, GRADE, MESSAGE, {**UNSAID, "producer": "other"}], [FIRST, GRADE, MESSAGE], 4)
+
+
+def test_an_excluded_name_that_was_withdrawn_means_its_sanitised_form() -> None:
+    """Without the withdrawn exposure the text is known only as a sanitised form, so that is what is excluded."""
+    policy = policy_of({"without_sessions": ["t:a_b"]})
+    alias = exposed("t:a_b", "x", alias=True)
+    events = [alias, GRADE, exposed("t:a_b", "y", key="second"), UNDONE]
+
+    counters = [
+        Projected(log_of(*rows)).posteriors(policy).counters  # type: ignore[arg-type]
+        for rows in (events, [alias, GRADE])
+    ]
+
+    assert counters == [{}, {}]
+
+
+def test_a_session_of_withdrawn_messages_is_not_listed(tmp_path: Path) -> None:
+    events: list[Any] = [mentioned("t:other"), mentioned("t:a b/sub", key="below"), MESSAGE, UNSAID]
+    with rightful.open(tmp_path / "l", create=True) as ledger:
+        ledger.append(events[:3])
+        listed = [sessions(ledger.projected(), "", 0)]
+        ledger.append(events[3:])
+        listed.append(sessions(ledger.projected(), "", 0))
+        days = days_of(ground_of(ledger.projected(), policy_of({})))
+        assert ledger.projected().save()
+    with rightful.open(tmp_path / "l") as ledger:
+        listed.append(sessions(ledger.projected(), "", 0))
+
+    names = [sorted(session.session for session in page.shown) for page in listed]
+    assert names == [["t:a b", "t:other"], ["t:a b/sub", "t:other"], ["t:a b/sub", "t:other"]]
+    assert sum(day.sessions for day in days) == 2
 
 
 def test_the_alias_is_paid_again_once_the_other_name_was_withdrawn() -> None:

@@ -167,8 +167,9 @@ class Projected:
         self.facts.awaited |= ids
         for event_id in sorted(ids) if before else ():
             for row in self.log.of_id(event_id):
-                if row.position <= before and row.envelope.type in WITHDRAWABLE:
-                    self.facts.meet(row.envelope, row.position)
+                if row.position <= before and row.envelope.type != WITHDRAWAL:
+                    is_read = row.envelope.type in WITHDRAWABLE
+                    self.facts.meet(row.envelope, row.position, is_read=is_read)
 
     def _start_again(self) -> None:
         self.facts, self._saved, self._loaded = Facts(), 0, self.store is None

@@ -41,7 +41,7 @@ from rightful.projections.facts.session_names import Names
 from rightful.projections.projection_environment import HeldError, UnfitError, delete, make, with_opened
 from rightful.storage.environment import store_files
 
-VERSION = 9
+VERSION = 10
 """Version of this form; raised by any change of what is folded or how it is stored."""
 
 CHUNK_ROWS = 65_536
@@ -64,6 +64,7 @@ _LISTS: dict[str, Any] = {
     "quarantine": dict[str, dict[int, int]],
     "withdrawn": dict[str, list[tuple[int, int, str, str]]],
     "named": dict[str, dict[int, tuple[int, str]]],
+    "unread": dict[str, dict[int, tuple[int, str]]],
     "mentions": dict[int, list[Mention]],
 }
 _NUMBERINGS: dict[str, Any] = {

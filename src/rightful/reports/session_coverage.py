@@ -128,8 +128,8 @@ def days_of(ground: Ground) -> list[Day]:
     facts = ground.facts
     names = facts.names
     seen = np.array(names.seen_us, np.int64)
-    by, first = np.array(names.by, np.int64), np.array(names.first, np.int64)
-    mentioned = np.flatnonzero(first <= ground.through)
+    by = np.array(names.by, np.int64)
+    mentioned = np.flatnonzero(facts.known_names(ground.through))
     if not len(mentioned):
         return []
     key = np.full(len(names), -1, np.int64)

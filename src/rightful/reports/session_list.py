@@ -110,12 +110,13 @@ def _numbers(facts: Facts, part: str) -> tuple[list[int], dict[int, list[str]]]:
     """Return the sessions by number, the newest first, and the names below each."""
     names = facts.names
     first, seen = names.column("first"), names.column("seen_us")
-    known = np.flatnonzero((first <= facts.watermark) & (names.column("alias") == 0))
+    is_known = facts.known_names(facts.watermark)
+    known = np.flatnonzero(is_known & (names.column("alias") == 0))
     listed, below = [], dict[int, list[str]]()
     for number in known[np.lexsort((first[known], seen[known]))[::-1]].tolist():
         name = names.text(number)
         found = [outer for text in above(name) if (outer := names.texts.find(text)) is not None]
-        known_above = [number for number in found if first[number] <= facts.watermark]
+        known_above = [number for number in found if is_known[number]]
         if known_above:
             below.setdefault(known_above[-1], []).append(name)  # the outermost: only that one is listed
         elif part in name:

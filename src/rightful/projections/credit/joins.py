@@ -207,11 +207,7 @@ def is_distinguishable(inputs: CreditInputs, effective_grades: EffectiveGrades, 
         space: The namespace of the session, for each unit.
     """
     of = inputs.facts.names.spaces()
-    facts = inputs.facts
-    is_known = np.array(facts.names.first, np.int64) <= inputs.through
-    for number in facts.mentions:
-        is_known[number] = facts.names.is_known(number, inputs.through)
-    known = np.flatnonzero(is_known)
+    known = np.flatnonzero(inputs.facts.known_names(inputs.through))
     spaces = np.unique(inputs.runs.of[known].astype(np.int64) << 32 | of[known])
     shared = np.isin(effective_grades.run << 32 | space, spaces) | np.isin(targets.run << 32 | space, spaces)
     checkable: Mask = shared & ~targets.unclear

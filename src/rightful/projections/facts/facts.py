@@ -19,7 +19,7 @@ from rightful.field_types import BalanceArm, BalanceContext
 from rightful.identity import is_exact
 from rightful.log.classify import ACCEPTED
 from rightful.projections.facts import turn_rows
-from rightful.projections.facts.columns import Ints, Places, Table
+from rightful.projections.facts.columns import Ints, Mask, Places, Table
 from rightful.projections.facts.session_names import NO_TIME, NOT_MENTIONED, Names
 
 GRADE, RETRACTION, ERASED = 0, 1, 2
@@ -185,11 +185,14 @@ class Facts:
         quarantine: For each id in conflict, {revision: position} of its rows.
         withdrawn: For each id, the position of each withdrawal of it, the revision, the withdrawal's own id and who
             wrote it.
-        named: For each id that a withdrawal names, the position and the producer of each accepted revision.
+        named: For each id that a withdrawal names, the position and the producer of each accepted revision, if
+            attribution reads its type.
+        unread: The same for rows of other types, such as messages, which only show that a session exists.
         awaited: The ids that withdrawals name, also those of rows that are not folded yet.
-        met: The ids of withdrawn rows whose sessions have no `mentions` yet.
-        mentions: For each name of which a row was withdrawn, the rows that name it, through the first that no
-            withdrawal names, and all its starts; by position.
+        met_sessions: The sessions of withdrawn rows and of withdrawals that have no `mentions` yet.
+        met_links: The ids of withdrawn links whose other sessions have no `mentions` yet.
+        mentions: For each name of which a row was withdrawn, or is a withdrawal, the rows that make it known, through
+            the first that no withdrawal names, and all its starts; by position.
         claims: Which rows contradict themselves on whose they are.
         turns: What came of the turns of transcripts (`turn_rows`).
         clock: The largest event time up to the end of each block of `CLOCK_ROWS` positions.
@@ -227,8 +230,10 @@ class Facts:
         self.quarantine: dict[str, dict[int, int]] = {}
         self.withdrawn: dict[str, list[tuple[int, int, str, str]]] = {}
         self.named: dict[str, dict[int, tuple[int, str]]] = {}
+        self.unread: dict[str, dict[int, tuple[int, str]]] = {}
         self.awaited: set[str] = set()
-        self.met: set[str] = set()
+        self.met_sessions: set[str] = set()
+        self.met_links: set[str] = set()
         self.mentions: dict[int, list[Mention]] = {}
         self.names.first_left = self.first_left
         self.clock = array("q")
@@ -431,19 +436,24 @@ class Facts:
             self.taken_back.append((position, back))
 
     def withdraw(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
-        """A revision withdrawn: by its own producer, or to settle a conflict."""
+        """A revision withdrawn, by its own producer or to settle a conflict. It does not make its session known."""
         self.mention(envelope, body, position)
+        self.met_sessions.add(_session(envelope))
         if body is not None:
             self.all_touched = True
             of = body.id.lower()
             self.awaited.add(of)
             self.withdrawn.setdefault(of, []).append((position, body.revision, envelope.id, envelope.producer))
 
-    def meet(self, envelope: Envelope, position: int) -> None:
-        """Record a row that attribution reads, or a repeat of it, of an id that a withdrawal names."""
+    def meet(self, envelope: Envelope, position: int, *, is_read: bool) -> None:
+        """Record a row, or a repeat of it, of an id that a withdrawal names; attribution may read its type or not."""
         if envelope.outcome in ACCEPTED:
-            self.named.setdefault(envelope.id, {})[envelope.revision] = position, envelope.producer
-            self.met.add(envelope.id)
+            rows = self.named if is_read else self.unread
+            rows.setdefault(envelope.id, {})[envelope.revision] = position, envelope.producer
+            if envelope.session is not None:
+                self.met_sessions.add(envelope.session)
+            if envelope.type in LINKS:
+                self.met_links.add(envelope.id)
 
     def first_left(self, number: int, through: int, *, is_start: bool) -> int:
         """Return the first row up to a position that names or starts a session and was not withdrawn by then.
@@ -461,6 +471,13 @@ class Facts:
                 return mention.position
         return NOT_MENTIONED
 
+    def known_names(self, through: int) -> Mask:
+        """Return which names a row up to a position makes known, apart from withdrawn rows."""
+        known: Mask = np.array(self.names.first, np.int64) <= through
+        for number in self.mentions:
+            known[number] = self.names.is_known(number, through)
+        return known
+
     def _is_void(self, mention: Mention, through: int) -> bool:
         known = self.conflicting(mention.id, through)
         if not known:
@@ -470,7 +487,8 @@ class Facts:
 
     def withdrawn_rows(self, event_id: str, through: int) -> list[int]:
         """Return the positions of an event's rows if its own producer withdrew all of them, else none."""
-        rows = {revision: row for revision, row in self.named.get(event_id, {}).items() if row[0] <= through}
+        known = self.named.get(event_id) or self.unread.get(event_id, {})
+        rows = {revision: row for revision, row in known.items() if row[0] <= through}
         for revision, (_, producer) in rows.items():
             if all(of != revision for _, of in self.withdrawals(event_id, through, producer)):
                 return []
@@ -541,6 +559,7 @@ def _session(envelope: Envelope) -> str:
     return envelope.session
 
 
+LINKS = frozenset({"session.linked", "session.unlinked"})
 RELATIONS = ("native", "resume", "retry", "subagent")
 EVIDENCE = ("native-id", "sentinel", "pointer", "directory", "cwd-window", "manual")
 CWD_WINDOW = EVIDENCE.index("cwd-window")

@@ -14,9 +14,10 @@ from rightful.encoding.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope, b
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
 from rightful.log.rows import Page
+from rightful.log.withdrawals import WITHDRAWAL
 from rightful.projections.facts import identity_claims
 from rightful.projections.facts.batch_fold import add_exposures, add_grades, batch_of, is_plain
-from rightful.projections.facts.facts import Facts
+from rightful.projections.facts.facts import LINKS, Facts
 from rightful.projections.facts.turn_rows import collect, concerns
 
 Step = Callable[[Facts, Envelope, Any, int], None]
@@ -32,11 +33,11 @@ STEPS: dict[str, Step] = {
     "bandit.pruned": Facts.prune,
     "balance.opened": Facts.balance,
     "posterior.published": Facts.publish,
-    "event.withdrawn": Facts.withdraw,
+    WITHDRAWAL: Facts.withdraw,
 }
 """What attribution reads: each takes the facts, the envelope, the body (None when erased) and the position."""
 
-WITHDRAWABLE = frozenset(STEPS) - {"event.withdrawn"}
+WITHDRAWABLE = frozenset(STEPS) - {WITHDRAWAL}
 """What attribution leaves out where its producer withdrew it; a withdrawal of a withdrawal is a rule of its own."""
 
 MENTIONS = frozenset(
@@ -70,7 +71,6 @@ FOLDED = frozenset({"appended", "conflict"})
 """Outcomes that state something new: the others repeat or refine what a row already says."""
 
 
-_LINKS = {"session.linked", "session.unlinked"}
 _GRADES = {"grade.recorded", "grade.retracted"}
 """Types whose rows stand in one table, which is in the order of the log: type by type would disorder it."""
 
@@ -94,8 +94,8 @@ def fold(facts: Facts, page: Page) -> None:
         identity_claims.collect(facts, folded)
         if facts.awaited:
             for position, envelope in enumerate(folded.envelopes, folded.after + 1):
-                if envelope.id in facts.awaited and envelope.type in WITHDRAWABLE:
-                    facts.meet(envelope, position)
+                if envelope.id in facts.awaited and envelope.type != WITHDRAWAL:
+                    facts.meet(envelope, position, is_read=envelope.type in WITHDRAWABLE)
         if concerns(page, kinds):
             collect(facts.turns, folded, facts.names.of, facts.producers.number)
         facts.freeze()
@@ -120,7 +120,7 @@ def _fold_plain(facts: Facts, page: Page) -> Collection[str]:
             batch = batch_of(page, names, mine, step.decode)
             for position, envelope, body in zip(batch.positions.tolist(), batch.envelopes, batch.bodies, strict=True):
                 step.take(facts, envelope, body, position)
-    if places.keys() >= _LINKS:
+    if places.keys() >= LINKS:
         facts.links.order_from(links, "pos")
     if places.keys() >= _GRADES:
         facts.grades.order_from(grades, "pos")

@@ -349,7 +349,7 @@ class Names:
     def numbered(self, text: str, through: int) -> list[int]:
         """Return the numbers of a name as written; of its sanitised form too where no row bears it as written."""
         exact, alias = self.texts.find(text), self.texts.find(f"\0{text}")
-        if exact is not None and self.first[exact] <= through:
+        if exact is not None and self.is_known(exact, through):
             return [exact]
         return [number for number in (exact, alias) if number is not None]
 

@@ -1,8 +1,6 @@
-"""Which rows name a session of which some rows were withdrawn: a withdrawn row does not make a name known."""
+"""Which rows make a session known of which some rows were withdrawn: a withdrawn row and a withdrawal do not."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -10,27 +8,23 @@ from rightful.encoding.envelope import body_of
 from rightful.identity import is_exact
 from rightful.log.log import Log
 from rightful.log.rows import Stored
-from rightful.projections.facts.facts import Facts, Mention
+from rightful.log.withdrawals import WITHDRAWAL
+from rightful.projections.facts.facts import LINKS, Facts, Mention
 
 _START = "session.started"
 
 
 def find(log: Log, facts: Facts) -> None:
     """Read the rows of the sessions that newly withdrawn rows name, and of those that have no other row yet."""
-    texts = {text for event_id in facts.met for row in log.of_id(event_id) for text in _named(row)}
-    numbers = {number for text in texts for number in _numbers(facts, text)}
+    rows = (row for event_id in facts.met_links for row in log.of_id(event_id))
+    links = (row for row in rows if row.envelope.type in LINKS)  # a row in conflict may be of any type
+    others = {body_of(row.envelope, row.body, row.position).other for row in links if row.body is not None}
+    numbers = {number for text in facts.met_sessions | others for number in _numbers(facts, text)}
     numbers |= {number for number, mentions in facts.mentions.items() if not _is_settled(facts, mentions)}
     for number in sorted(numbers):
         facts.mentions[number] = _mentions(log, facts, number)
-    facts.met.clear()
-
-
-def _named(row: Stored) -> Iterator[str]:
-    """Yield the sessions that a row names."""
-    if row.envelope.session is not None:
-        yield row.envelope.session
-    if row.envelope.type in {"session.linked", "session.unlinked"} and row.body is not None:
-        yield body_of(row.envelope, row.body, row.position).other
+    facts.met_sessions.clear()
+    facts.met_links.clear()
 
 
 def _numbers(facts: Facts, text: str) -> list[int]:
@@ -49,7 +43,7 @@ def _mentions(log: Log, facts: Facts, number: int) -> list[Mention]:
     found = [] if alias else _as_other(log, facts, number)
     last = next((mention.position for mention in found if mention.id not in facts.awaited), until)
     for row in (row for page in log.of_session(text, until=last) for row in page):
-        if _is_alias(row) == alias:
+        if _is_alias(row) == alias and row.envelope.type != WITHDRAWAL:
             found.append(Mention(row.position, is_start=row.envelope.type == _START, id=row.envelope.id))
             if row.envelope.id not in facts.awaited:
                 last = row.position
