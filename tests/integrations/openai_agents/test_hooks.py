@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
 import sys
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from tests.integrations.openai_agents.providers import Provider, always, app, ca
 
 from rightful.events import HistoryAppended
 from rightful.field_types import ItemRange
-from rightful.integrations.openai_agents import LedgerSession, sdk_private
+from rightful.integrations.openai_agents import LedgerSession, ledger_session, sdk_private
 from rightful.integrations.openai_agents.compaction import model_input
 from rightful.integrations.openai_agents.compaction.model_input import prove
 from rightful.ledger import Ledger
@@ -93,7 +94,9 @@ def test_every_call_goes_on_to_the_hooks_within(ledger: Ledger) -> None:
 def test_hooks_of_a_newer_sdk_are_passed_on_as_well(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(get_origin(RunHooks), "on_news", _noting("on_news"), raising=False)
     monkeypatch.setattr(Every, "on_news", _noting("on_news"), raising=False)
-    monkeypatch.delitem(sys.modules, "rightful.integrations.openai_agents.run_hooks", raising=False)
+    monkeypatch.delitem(sys.modules, "rightful.integrations.openai_agents.run_hooks")
+    newer = importlib.import_module("rightful.integrations.openai_agents.run_hooks")
+    monkeypatch.setattr(ledger_session, "RecordingHooks", newer.RecordingHooks)
     inner = Every()
 
     hooks: Any = LedgerSession("chat", ledger).hooks(inner)

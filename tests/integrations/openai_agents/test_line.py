@@ -65,7 +65,7 @@ def test_who_is_told_of_an_outcome_finds_the_line_free() -> None:
         told.set()
 
     first = line.put(go.wait)
-    first.then(tell)
+    first.add_callback(tell)
     go.set()
     assert told.wait(60)
     assert found == ["at once"]
@@ -100,7 +100,7 @@ def test_a_call_made_at_once_that_fails_leaves_the_line_to_the_next() -> None:
 
 def test_a_thread_that_comes_late_waits_for_a_call_that_is_made_at_once() -> None:
     line, order = CallQueue(), list[str]()
-    late = threading.Thread(target=line._work_off)
+    late = threading.Thread(target=line._run_calls)
 
     def work() -> object:
         later = line.put(lambda: order.append("later"))
@@ -171,7 +171,7 @@ def test_who_waits_for_an_outcome_gives_up_when_the_time_is_over_and_may_ask_aga
 def test_what_is_to_be_told_of_a_call_that_has_an_outcome_is_told_at_once() -> None:
     call, told = CallQueue().put(lambda: 1), list[int]()
     call.result(60)
-    call.then(lambda: told.append(call.result()))
+    call.add_callback(lambda: told.append(call.result()))
     assert told == [1]
 
 
@@ -249,8 +249,8 @@ def test_who_cannot_be_told_of_an_outcome_keeps_no_other_waiting() -> None:
         raise OSError("a loop that cannot be woken")
 
     first = line.put(lambda: go.wait(60))
-    first.then(fails)
-    first.then(told.set)
+    first.add_callback(fails)
+    first.add_callback(told.set)
     go.set()
 
     assert told.wait(60)

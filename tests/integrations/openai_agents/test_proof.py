@@ -90,7 +90,7 @@ def test_as_many_items_as_can_be_are_matched_each_with_its_own_place_in_order(on
 @given(letters, letters)
 def test_where_an_exact_matching_is_too_much_the_nearest_is_as_well_proven(one: list[str], other: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model_input, "_PAIRS", 0)
+        patch.setattr(model_input, "_CANDIDATE_PAIRS", 0)
         found = sorted(matched(marks(one), marks(other)).items())
 
     assert all(one[at] == other[place] for at, place in found)
@@ -288,7 +288,7 @@ def test_an_answer_that_is_about_to_be_appended_is_not_taken_for_another_one_lik
     exchange = Exchange((mark(user("a")), mark(ok)))
 
     assert prove(items, {0}, exchange).covered == (0, 1)
-    assert prove(items, {0}, exchange, coming=coming).covered == (0,)
-    assert prove(items, {0}, exchange, coming=coming).explained
-    assert not prove(items, {0}, exchange, coming=[mark(user("c"))]).explained
-    assert prove(items, {0, 1}, exchange, coming=coming).covered == (0, 1)
+    assert prove(items, {0}, exchange, new=coming).covered == (0,)
+    assert prove(items, {0}, exchange, new=coming).explained
+    assert not prove(items, {0}, exchange, new=[mark(user("c"))]).explained
+    assert prove(items, {0, 1}, exchange, new=coming).covered == (0, 1)

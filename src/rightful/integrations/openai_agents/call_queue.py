@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from rightful import limits
@@ -135,30 +135,25 @@ class Call(Generic[T]):
         is_done: Whether it has an outcome.
     """
 
-    __slots__ = ("_error", "_has_result", "_is_begun", "_lock", "_result", "_tells", "_work", "is_done")
+    __slots__ = ("_callbacks", "_error", "_has_result", "_is_begun", "_result", "_work", "is_done")
 
-    def __init__(self, work: Callable[[], T], lock: threading.Lock) -> None:
+    def __init__(self, work: Callable[[], T]) -> None:
         self.is_done = self._is_begun = self._has_result = False
         self._work: Callable[[], T] | None = work
-        self._lock = lock
         self._result: T
         self._error: BaseException | None = None
-        self._tells: list[Callable[[], object]] = []
+        self._callbacks: list[Callable[[], object]] = []
 
     def withdraw(self) -> None:
         """Cancel it if it has not begun."""
-        run_locked(self._lock, self._begin)
+        self._work = None
 
-    def _begin(self) -> Callable[[], T] | None:
-        work, self._work = self._work, None
-        return work
-
-    def make(self) -> None:
+    def run(self) -> None:
         """Make the call, or skip it if it was withdrawn. After an exception from outside it is not made again."""
         if self._has_result or self._error is not None:
             return
         try:
-            work = run_locked(self._lock, self._begin)
+            work, self._work = self._work, None
             if work is not None:
                 self._is_begun = True
                 self._result, self._has_result = work(), True  # one line, so that no result is lost
@@ -167,42 +162,32 @@ class Call(Generic[T]):
         except BaseException as error:  # noqa: BLE001 - raised to the caller; the queue continues
             self._error = error
 
-    def tell(self) -> None:
+    def run_callbacks(self) -> None:
         """Call the registered callbacks; all of them again after an exception interrupted that."""
-        run_locked(self._lock, self._end)
-        for tell in self._tells:
-            with contextlib.suppress(Exception):  # a failing callback, such as of a closed loop, must not block others
-                tell()
-
-    def _end(self) -> None:
         self.is_done = True
+        for callback in self._callbacks:
+            with contextlib.suppress(Exception):  # a failing callback, such as of a closed loop, must not block others
+                callback()
 
-    def then(self, tell: Callable[[], object]) -> None:
-        """Call a function once there is an outcome: in the queue's thread, or at once."""
-        if run_locked(self._lock, self._is_told, tell):
-            tell()
+    def add_callback(self, callback: Callable[[], object]) -> None:
+        """Call a function once there is an outcome, in the queue's thread or at once; in a race, it is called twice."""
+        self._callbacks.append(callback)  # first: an outcome in between is seen below, or its thread sees the callback
+        if self.is_done:
+            callback()
 
-    def _is_told(self, tell: Callable[[], object]) -> bool:
-        """Return whether there is an outcome; otherwise store the callback."""
-        if not self.is_done:
-            self._tells.append(tell)
-        return self.is_done
-
-    def result(self, timeout_s: float = -1) -> T:
-        """Wait for the outcome, and return the call's result or raise its exception.
-
-        Args:
-            timeout_s: How long to wait; seconds. Without a limit if negative.
+    def result(self, timeout_s: float | None = None) -> T:
+        """Wait for the outcome (this many seconds), and return the call's result or raise its exception.
 
         Raises:
             TimeoutError: There is no outcome yet.
         """
         if not self.is_done:
-            told = threading.Lock()
-            told.acquire()
-            self.then(told.release)
-            if not told.acquire(timeout=timeout_s):
-                raise TimeoutError
+            done: SimpleQueue[None] = SimpleQueue()
+            self.add_callback(lambda: done.put(None))
+            try:
+                done.get(timeout=timeout_s)
+            except Empty:
+                raise TimeoutError from None
         if self._error is not None:
             raise self._error
         return self._result
@@ -215,24 +200,24 @@ class CallQueue:
         self._begin()
 
     def _begin(self) -> None:
-        self._lock, self._turn = threading.Lock(), threading.Lock()
+        self._lock, self._call_lock = threading.Lock(), threading.Lock()
         self._waiting: deque[Call[Any]] = deque()
-        self._at_work: Call[Any] | None = None  # until its callbacks were called
-        self._busy = False  # a call waits, or is at work
-        self._manned = False  # a thread serves the queue, and checks it again before it leaves
+        self._current: Call[Any] | None = None  # until its callbacks were called
+        self._busy = False  # a call is queued or in progress
+        self._has_thread = False  # a thread serves the queue, and checks it again before it leaves
         self._pid = os.getpid()  # last: after an exception the next call starts over
 
     def put(self, work: Callable[[], T]) -> Call[T]:
         """Add a call to the queue and return it. A call that is withdrawn before it has begun is skipped."""
         if self._pid != os.getpid():  # a fork has none of the threads that its parent's calls wait for
             self._begin()
-        call = Call(work, self._lock)
+        call = Call(work)
         try:
             if not run_locked(self._lock, self._add, call):
                 self._start()
             return call  # noqa: TRY300 - an exception here must be handled too
         except BaseException:
-            self._manned = False  # a thread may have been started; a second one does no harm
+            self._has_thread = False  # a thread may have been started; a second one does no harm
             call.withdraw()
             self._start()  # calls of other threads may rely on it
             raise
@@ -240,8 +225,8 @@ class CallQueue:
     def _add(self, call: Call[Any]) -> bool:
         """Add a call, and return whether a thread already serves the queue."""
         self._waiting.append(call)
-        self._busy, manned, self._manned = True, self._manned, True
-        return manned
+        self._busy, has_thread, self._has_thread = True, self._has_thread, True
+        return has_thread
 
     def now(self, work: Callable[[], T]) -> T | None:
         """Make a call at once in the caller's thread. Return None if another call is queued or in progress.
@@ -251,9 +236,9 @@ class CallQueue:
         if self._pid != os.getpid() or not run_locked(self._lock, self._is_free):
             return None
         try:
-            return run_locked(self._turn, work)  # a thread that failed to start may still appear
+            return run_locked(self._call_lock, work)  # a thread that failed to start may still appear
         finally:
-            self._go_on()
+            run_locked(self._lock, self._update_busy)
 
     def _is_free(self) -> bool:
         """Return whether no call is queued or in progress, and mark the queue as busy."""
@@ -263,36 +248,33 @@ class CallQueue:
 
     def _start(self) -> None:
         try:
-            _threads.start(self._work_off)
+            _threads.start(self._run_calls)
         except RuntimeError:  # no thread is available, for example at interpreter exit: run it here
-            self._work_off()
+            self._run_calls()
 
-    def _work_off(self) -> None:
-        """Make the queued calls and call their callbacks, first those of a call that an exception interrupted."""
-        while (call := run_locked(self._turn, self._make_one)) is not None:
-            call.tell()  # the callbacks find the queue free if no other call is queued
-            if self._at_work is call:
-                self._at_work = None
+    def _run_calls(self) -> None:
+        """Make the queued calls and run their callbacks, first those of a call that an exception interrupted."""
+        while (call := run_locked(self._call_lock, self._run_first)) is not None:
+            call.run_callbacks()  # the callbacks find the queue free if no other call is queued
+            if self._current is call:
+                self._current = None
             del call  # release its result before the next call is made
 
-    def _make_one(self) -> Call[Any] | None:
+    def _run_first(self) -> Call[Any] | None:
         """Make the first queued call and return it, before its callbacks are called; None if the queue is empty."""
         call = run_locked(self._lock, self._next)
         if call is not None:
-            call.make()
-            self._go_on()
+            call.run()
+            run_locked(self._lock, self._update_busy)
         return call
 
     def _next(self) -> Call[Any] | None:
-        if self._at_work is None and self._waiting:
-            self._at_work = self._waiting.popleft()
-        self._manned = self._at_work is not None
-        return self._at_work
+        if self._current is None and self._waiting:
+            self._current = self._waiting.popleft()
+        self._has_thread = self._current is not None
+        return self._current
 
-    def _go_on(self) -> None:
-        run_locked(self._lock, self._note_busy)
-
-    def _note_busy(self) -> None:
+    def _update_busy(self) -> None:
         self._busy = bool(self._waiting)
 
 
@@ -304,7 +286,7 @@ async def wait_until_done(call: Call[T]) -> T:
     cancelled: asyncio.CancelledError | None = None
     while not call.is_done:
         try:
-            await _told(call)
+            await _future_of(call)
         except asyncio.CancelledError as error:
             cancelled = cancelled or error
     if cancelled is not None:
@@ -315,21 +297,21 @@ async def wait_until_done(call: Call[T]) -> T:
 async def wait_unless_cancelled(call: Call[T]) -> T:
     """Wait for a call that only reads. If the caller is cancelled before the call has begun, it is skipped."""
     try:
-        await _told(call)
+        await _future_of(call)
     except asyncio.CancelledError:
         call.withdraw()
         raise
     return call.result()
 
 
-def _told(call: Call[Any]) -> asyncio.Future[None]:
+def _future_of(call: Call[Any]) -> asyncio.Future[None]:
     """Return a future that is done when there is an outcome. Cancelling it does not cancel the call."""
     loop = asyncio.get_running_loop()
-    told: asyncio.Future[None] = loop.create_future()
+    future: asyncio.Future[None] = loop.create_future()
 
-    def tell() -> None:
-        if not told.done():
-            told.set_result(None)
+    def end() -> None:
+        if not future.done():
+            future.set_result(None)
 
-    call.then(partial(loop.call_soon_threadsafe, tell))
-    return told
+    call.add_callback(partial(loop.call_soon_threadsafe, end))
+    return future

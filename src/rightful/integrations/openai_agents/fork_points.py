@@ -35,25 +35,21 @@ def own_id(session_id: str, run_key: str | None, ordinal: int) -> str:
 def fork_point(ledger: Ledger, session: str, at: int | ItemId | None) -> tuple[str, int]:
     """Return the history that a branch begins with, and the last position that the branch includes.
 
-    Args:
-        ledger: The ledger.
-        session: The history to branch from.
-        at: A position; or an item's id, for the history after the batch with that item was appended.
-            The end of the ledger if None.
+    With an item's id, the branch begins after the batch with that item; with None, at the end of the ledger.
 
     Raises:
         UsageError: The history has no such item.
     """
     if at is None:
         return session, ledger.log.head()
-    return _at(ledger, session, at if isinstance(at, int) else _position_of(ledger, session, at))
+    return _resolved(ledger, session, at if isinstance(at, int) else _position_of(ledger, session, at))
 
 
-def _at(ledger: Ledger, session: str, at: int) -> tuple[str, int]:
+def _resolved(ledger: Ledger, session: str, at: int) -> tuple[str, int]:
     """Resolve a position before the start of a branch to the history that the branch was forked from."""
     for row in ledger.read(session=session, types=["history.forked"]):
         if isinstance(row.event, HistoryForked) and at < row.position:
-            return _at(ledger, row.event.of, min(at, row.event.through))
+            return _resolved(ledger, row.event.of, min(at, row.event.through))
     return session, at
 
 

@@ -29,25 +29,11 @@ from rightful.integrations.openai_agents.call_queue import (
     wait_until_done,
 )
 from rightful.integrations.openai_agents.compaction.compaction import Compaction
-from rightful.integrations.openai_agents.compaction.compaction_plan import (
-    CompactionOptions,
-    Hook,
-    Mode,
-    checked_hook,
-    checked_mode,
-    checked_model,
-)
+from rightful.integrations.openai_agents.compaction.compaction_plan import Hook, Mode, options_of
 from rightful.integrations.openai_agents.json_items import as_json, count_of, settings_of
 from rightful.integrations.openai_agents.run_hooks import RecordingHooks
-from rightful.integrations.openai_agents.session_parts import SessionParts
-from rightful.integrations.openai_agents.session_runs import Calls, Run, Runs
-from rightful.integrations.openai_agents.wrapper_compat import (
-    IS_SUPPORTED,
-    READS,
-    WRITES,
-    Prune,
-    WrapperOperations,
-)
+from rightful.integrations.openai_agents.session_runs import Calls, Run, Runs, SessionParts
+from rightful.integrations.openai_agents.wrapper_compat import IS_SUPPORTED, READS, WRITES, Prune, WrapperOperations
 from rightful.tokens import Batch
 
 if TYPE_CHECKING:
@@ -95,6 +81,10 @@ class LedgerSession:
         should_trigger_compaction: A synchronous function that returns whether to compact now. If None, a
             compaction is due at ten candidates.
 
+    Attributes:
+        name: The session's name in the ledger, which every command and method of Rightful accepts.
+        ledger: The ledger that contains the session.
+
     Raises:
         UsageError: The session id, the run key, the model, the mode or the hook is not valid, or no ledger can be
             at that path.
@@ -117,34 +107,20 @@ class LedgerSession:
         compaction_mode: Mode = "auto",
         should_trigger_compaction: Hook | None = None,
     ) -> None:
-        self._name = name_of(session_id)
+        self.name = name_of(session_id)
         run_key = _key(run_key)
         self.session_id = str.__str__(session_id)  # a plain `str`, also for a subclass
         self.session_settings = settings_of(session_settings)
         self.run_key = run_key
-        self._options = CompactionOptions(
-            client, checked_model(model), checked_mode(compaction_mode), checked_hook(should_trigger_compaction)
-        )
+        self._options = options_of(client, model, compaction_mode, should_trigger_compaction)
         self._runs = Runs(run_key)
         self._queue = CallQueue()
         self._closed = False
         self._owned = isinstance(ledger, str | os.PathLike)
-        self._ledger = _opened(ledger)
-        parts = SessionParts(self._ledger, self._name, self._queue, self._runs)
+        self.ledger = _opened(ledger)
+        parts = SessionParts(self.ledger, self.name, self._queue, self._runs)
         self._compaction = Compaction(parts, self._options)
         self._wrapper_operations = WrapperOperations(parts)
-
-    @property
-    def name(self) -> str:
-        """The session's name in the ledger, which every command and method of Rightful accepts."""
-        return self._name
-
-    @property
-    def ledger(self) -> Ledger:
-        """The ledger that contains the session."""
-        return self._ledger
-
-    # -- the protocol ----------------------------------------------------------------------
 
     async def get_items(
         self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
@@ -200,8 +176,6 @@ class LedgerSession:
         run = self._runs.of(wrapper)
         await wait_until_done(self._queue.put(lambda: self._clear(run)))
 
-    # -- beyond the protocol ---------------------------------------------------------------
-
     async def full_history(self, at: int | None = None) -> FullHistory:
         """Return all items that were ever in the history, with their current state.
 
@@ -209,7 +183,7 @@ class LedgerSession:
             at: The last position to read; all of the ledger if None.
         """
         self._check_open()
-        return await wait_unless_cancelled(self._queue.put(lambda: self._ledger.full_history(self._name, at=at)))
+        return await wait_unless_cancelled(self._queue.put(lambda: self.ledger.full_history(self.name, at=at)))
 
     async def events(self) -> list[Recorded]:
         """Return the recorded events of the session, each with its position and time.
@@ -218,7 +192,7 @@ class LedgerSession:
         events.
         """
         self._check_open()
-        return await wait_unless_cancelled(self._queue.put(lambda: list(self._ledger.read(session=self._name))))
+        return await wait_unless_cancelled(self._queue.put(lambda: list(self.ledger.read(session=self.name))))
 
     async def fork(self, at: int | ItemId | None = None, session_id: str | None = None) -> LedgerSession:
         """Return a new session, the branch, that begins with the current or an earlier history of this one.
@@ -237,8 +211,6 @@ class LedgerSession:
         self._check_open()
         run = self._runs.of(None)
         return await wait_until_done(self._queue.put(lambda: self._fork(run, at, session_id)))
-
-    # -- compaction ------------------------------------------------------------------------
 
     def hooks(self, inner: RunHooks[Any] | None = None) -> RunHooks[Any]:
         """Return hooks for `Runner.run(…, hooks=…)` that record what the model is really sent.
@@ -338,16 +310,14 @@ class LedgerSession:
             await self._wrapper_operations.replace(items)
             return True
 
-    # -- in the queue ----------------------------------------------------------------------
-
     def _read(self, run: Run, limit: int | None) -> list[Any]:
-        return self._noted(run, self._ledger.history(self._name, limit, without=run.without()))
+        return self._record_read(run, self.ledger.history(self.name, limit, without=run.without()))
 
     def _read_ready(self, run: Run, limit: int | None) -> list[Any] | None:
-        read = self._ledger.histories().ready(self._name, limit, without=run.without(), fold_recent=True)
-        return None if read is None else self._noted(run, read)
+        read = self.ledger.histories().ready(self.name, limit, without=run.without(), fold_recent=True)
+        return None if read is None else self._record_read(run, read)
 
-    def _noted(self, run: Run, read: History) -> list[Any]:
+    def _record_read(self, run: Run, read: History) -> list[Any]:
         run.token = read.token
         run.knows(read.ids)
         return read.items
@@ -358,9 +328,8 @@ class LedgerSession:
         described = self._compaction.describe_batch(run, items, batch, exchange)
 
         def write() -> None:
-            said = structs.replace(described, run=calls.run, ordinal=calls.next)
-            token = self._ledger.histories().extend(run.token or self._name, items, said, inline=in_session_thread())
-            run.wrote(token)
+            facts = structs.replace(described, run=calls.run, ordinal=calls.next)
+            run.wrote(self.ledger.histories().extend(run.token or self.name, items, facts, inline=in_session_thread()))
 
         try:
             write()
@@ -374,15 +343,15 @@ class LedgerSession:
     def _pop(self, run: Run) -> Any:  # noqa: ANN401 - content
         calls = run.calls
         self._check_same(calls, "pop")
-        if not calls.given and not self._ledger.history(self._name, 1).items:
+        if not calls.given and not self.ledger.history(self.name, 1).items:
             return None  # nothing to record: without a run key the call cannot be repeated
-        item = self._ledger.histories().pop(self._name, key=calls.key(), inline=in_session_thread())
+        item = self.ledger.histories().pop(self.name, key=calls.key(), inline=in_session_thread())
         calls.count()
         return item
 
     def _clear(self, run: Run) -> None:
         self._check_same(run.calls, "clear")
-        self._ledger.histories().clear(self._name, key=run.calls.key(), inline=in_session_thread())
+        self.ledger.histories().clear(self.name, key=run.calls.key(), inline=in_session_thread())
         run.calls.count()
 
     def _fork(self, run: Run, at: int | ItemId | None, session_id: str | None) -> LedgerSession:
@@ -390,11 +359,11 @@ class LedgerSession:
         self._check_same(calls, "fork")
         into = fork_points.own_id(self.session_id, self.run_key, calls.next) if session_id is None else session_id
         name = name_of(into)
-        of, through = fork_points.fork_point(self._ledger, self._name, at)
+        of, through = fork_points.fork_point(self.ledger, self.name, at)
         branch = self._like(into)  # first: if the subclass cannot be created like this, no branch is written
-        if not (calls.given and fork_points.is_forked(self._ledger, name, of, None if at is None else through)):
+        if not (calls.given and fork_points.is_forked(self.ledger, name, of, None if at is None else through)):
             try:
-                self._ledger.histories().fork(of, name, at=through, inline=in_session_thread())
+                self.ledger.histories().fork(of, name, at=through, inline=in_session_thread())
             except BaseException:
                 if self._owned:  # then the branch opened the ledger itself
                     branch.ledger.close()
@@ -404,15 +373,15 @@ class LedgerSession:
 
     def _check_same(self, calls: Calls, does: str) -> None:
         """Stop a repeated run that makes a different call than the first time. `extend` compares the items."""
-        done = self._ledger.histories().done(self._name, calls.run, calls.next) if calls.given else {}
+        done = self.ledger.histories().done(self.name, calls.run, calls.next) if calls.given else {}
         for what, position in done.items():
             if what != does:
-                raise RunDiffersError(self._name, calls.run, calls.next, position)
+                raise RunDiffersError(self.name, calls.run, calls.next, position)
 
     def _like(self, session_id: str) -> LedgerSession:
         return type(self)(
             session_id,
-            self._ledger.path if self._owned else self._ledger,
+            self.ledger.path if self._owned else self.ledger,
             run_key=self.run_key,
             session_settings=self.session_settings,
             client=self._options.client,
@@ -421,8 +390,6 @@ class LedgerSession:
             should_trigger_compaction=self._options.hook,
         )
 
-    # -- end -------------------------------------------------------------------------------
-
     def close(self) -> None:
         """Refuse new calls, wait for the queued ones, and close the ledger if the session opened it."""
         if self._closed:
@@ -430,7 +397,7 @@ class LedgerSession:
         self._closed = True
         self._queue.put(lambda: None).result()
         if self._owned:
-            self._ledger.close()
+            self.ledger.close()
 
     async def aclose(self) -> None:
         """Close the session without blocking the event loop; see `close`."""
@@ -446,7 +413,7 @@ class LedgerSession:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise SessionClosedError(self._name)
+            raise SessionClosedError(self.name)
 
 
 def _is_own(session: LedgerSession, called: frozenset[str]) -> bool:

@@ -21,11 +21,7 @@ class RecordingHooks(RunHooks[Any]):
     """Hooks that record each exchange of a run with a model. Get them from `LedgerSession.hooks`.
 
     They see the input after every filter. It is digested only after the response, since other hooks may change it
-    until the request is sent. A request that fails proves nothing.
-
-    Args:
-        runs: The runs on the session.
-        inner: Hooks of your own; every call is forwarded to them.
+    until the request is sent. A request that fails proves nothing. Every call is forwarded to the inner hooks.
     """
 
     def __init__(self, runs: Runs, inner: RunHooks[Any] | None = None) -> None:
@@ -41,17 +37,17 @@ class RecordingHooks(RunHooks[Any]):
     ) -> None:
         """Remember the input that is about to be sent."""
         run = self._runs.of(context)
-        run.exchange, run.asked = None, input_items
+        run.exchange, run.pending_input = None, input_items
         if self.inner is not None:
             await self.inner.on_llm_start(context, agent, system_prompt, input_items)
 
     async def on_llm_end(self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse) -> None:
         """Record the exchange."""
         run = self._runs.of(context)
-        asked, run.asked = run.asked, None
-        if asked is not None:
+        sent, run.pending_input = run.pending_input, None
+        if sent is not None:
             run.exchange = Exchange(
-                seen=tuple(mark(item) for item in [*asked, *response.to_input_items()]),
+                seen=tuple(mark(item) for item in [*sent, *response.to_input_items()]),
                 response_id=run_facts.valid_word(response.response_id),
                 agent=str.__str__(agent.name),
             )
@@ -59,17 +55,17 @@ class RecordingHooks(RunHooks[Any]):
             await self.inner.on_llm_end(context, agent, response)
 
 
-def _passed_on(name: str) -> Callable[..., Awaitable[Any]]:
+def _forwarding(name: str) -> Callable[..., Awaitable[Any]]:
     async def call(self: RecordingHooks, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any hook's
         if self.inner is None:
             return await getattr(super(RecordingHooks, self), name)(*args, **kwargs)
         return await getattr(self.inner, name)(*args, **kwargs)
 
     call.__name__ = name
-    call.__doc__ = f"Pass `{name}` on."
+    call.__doc__ = f"Forward `{name}`."
     return call
 
 
 # By name, so that hooks of newer SDK versions are forwarded too.
 for _name in [name for name in dir(RecordingHooks) if name.startswith("on_") and name not in vars(RecordingHooks)]:
-    setattr(RecordingHooks, _name, _passed_on(_name))
+    setattr(RecordingHooks, _name, _forwarding(_name))

@@ -18,7 +18,7 @@ _EXCHANGE = "_session_compaction_model_exchange"
 _COMPLETED = "_session_compaction_completed"
 
 
-def _piece(module: str, name: str) -> Callable[..., Any] | None:
+def _private_function(module: str, name: str) -> Callable[..., Any] | None:
     try:
         found = getattr(import_module(f"agents.{module}"), name, None)
     except ImportError:
@@ -32,13 +32,8 @@ def noted_by(wrapper: Any) -> object:  # noqa: ANN401 - the SDK's own class
 
 
 def exchange_of(noted: object, *, ignore_ids: bool = False) -> Exchange | None:
-    """Return a run's last answered request, from the SDK's record; None if it cannot be compared.
-
-    Args:
-        noted: The SDK's record.
-        ignore_ids: Whether the session compares items without their ids.
-    """
-    digest = _piece("run_internal.items", "digest_input_item")
+    """Return a run's last answered request, from the SDK's record; None if it cannot be compared."""
+    digest = _private_function("run_internal.items", "digest_input_item")
     match noted:
         case (tuple(digests), _) if digest is not None and digests and all(isinstance(value, str) for value in digests):
             return Exchange(tuple(Mark(value, value) for value in digests), marker=_marker(digest, ignore_ids))
@@ -58,7 +53,7 @@ def _marked(digest: Callable[[Any], Any], item: Any) -> Mark | None:  # noqa: AN
         return None
 
 
-def tell_completed(wrapper: Any) -> None:  # noqa: ANN401 - as above
+def report_completed(wrapper: Any) -> None:  # noqa: ANN401 - as above
     """Notify the SDK that a compaction was written, if it asks: a resumed run uses that for its own write."""
     if getattr(wrapper, _COMPLETED, None) is False:
         setattr(wrapper, _COMPLETED, True)
@@ -66,8 +61,8 @@ def tell_completed(wrapper: Any) -> None:  # noqa: ANN401 - as above
 
 def default_client() -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
     """Return the SDK's configured default client, or a new one."""
-    told = _piece("models._openai_shared", "get_default_openai_client")
-    client = told() if told is not None else None
+    default = _private_function("models._openai_shared", "get_default_openai_client")
+    client = None if default is None else default()
     if client is not None:
         return client
     from openai import AsyncOpenAI
@@ -75,24 +70,16 @@ def default_client() -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
     return AsyncOpenAI()
 
 
-def usage_of(told: Any) -> Usage:  # noqa: ANN401 - the provider's own class
+def usage_of(counts: Any) -> Usage:  # noqa: ANN401 - the provider's own class
     """Return the token usage of a request as the SDK's type."""
-    convert = _piece("usage", "_response_usage_to_usage")
+    convert = _private_function("usage", "_response_usage_to_usage")
     if convert is not None:
         try:
-            found = convert(told)
+            found = convert(counts)
         except Exception:  # noqa: BLE001 - another version or provider: counted below instead
             found = None
         if isinstance(found, Usage):
             return found
-    return Usage(
-        requests=1,
-        input_tokens=_count(told, "input_tokens"),
-        output_tokens=_count(told, "output_tokens"),
-        total_tokens=_count(told, "total_tokens"),
-    )
-
-
-def _count(told: Any, name: str) -> int:  # noqa: ANN401 - as above
-    found = getattr(told, name, None)
-    return found if isinstance(found, int) else 0
+    names = ("input_tokens", "output_tokens", "total_tokens")
+    tokens: dict[str, Any] = {name: value for name in names if isinstance(value := getattr(counts, name, None), int)}
+    return Usage(requests=1, **tokens)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from rightful.identity import composite_key
@@ -19,7 +19,9 @@ from rightful.tokens import Without
 if TYPE_CHECKING:
     from agents import RunContextWrapper
 
+    from rightful import Ledger
     from rightful.field_types import ItemId
+    from rightful.integrations.openai_agents.call_queue import CallQueue
     from rightful.integrations.openai_agents.compaction.model_input import Exchange, Mark, Marker
     from rightful.tokens import Token
 
@@ -83,23 +85,13 @@ class Run:
         usage: The token usage at the last check; None before the first one.
         known: The ids of the items that it has read and appended, and of those its own compactions left; None for
             calls by hand.
-        asked: The input of the request in progress; set only by hooks.
+        pending_input: The input of the request in progress; set only by hooks.
         exchange: The last answered request, as recorded by hooks; None if it failed, or without hooks.
         noted: The SDK's record of the last request, and the exchange created from it.
         marks: The marks of the session's items, shared by all its runs.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "asked",
-        "calls",
-        "exchange",
-        "known",
-        "marks",
-        "noted",
-        "token",
-        "usage",
-    )
+    __slots__ = ("__weakref__", "calls", "exchange", "known", "marks", "noted", "pending_input", "token", "usage")
 
     def __init__(self, calls: Calls, marks: Marks) -> None:
         self.calls = calls
@@ -107,7 +99,7 @@ class Run:
         self.token: Token | None = None
         self.usage: dict[str, Any] | None = None
         self.known: set[ItemId] | None = set()
-        self.asked: list[Any] | None = None
+        self.pending_input: list[Any] | None = None
         self.exchange: Exchange | None = None
         self.noted: tuple[object, Exchange | None] = (None, None)
 
@@ -131,11 +123,7 @@ class Run:
 
 
 class Runs:
-    """The runs on one session.
-
-    Args:
-        key: The caller's key, shared by all runs. If None, each run gets a key of its own.
-    """
+    """The runs on one session, with one key that the caller passed, or each with a key of its own."""
 
     def __init__(self, key: str | None) -> None:
         self._shared = None if key is None else Calls(key)
@@ -150,7 +138,15 @@ class Runs:
         if wrapper is None:
             return self._by_hand
         with self._lock:
-            run = self._of.get(wrapper)
-            if run is None:
-                run = self._of[wrapper] = Run(self._shared or Calls(), self._marks)
-        return run
+            if wrapper not in self._of:
+                self._of[wrapper] = Run(self._shared or Calls(), self._marks)
+            return self._of[wrapper]
+
+
+class SessionParts(NamedTuple):
+    """The objects that a session shares with its compaction and with the operations of the SDK's wrapper."""
+
+    ledger: Ledger
+    name: str
+    queue: CallQueue
+    runs: Runs

@@ -26,7 +26,7 @@ from rightful.integrations.openai_agents.json_items import as_json, count_of
 if TYPE_CHECKING:
     from rightful.field_types import ItemId
     from rightful.histories.history_model import History
-    from rightful.integrations.openai_agents.session_parts import SessionParts
+    from rightful.integrations.openai_agents.session_runs import SessionParts
     from rightful.tokens import Token
 
 Prune = Callable[[Any], bool]
@@ -47,12 +47,7 @@ _READ: ContextVar[tuple[int, Token] | None] = ContextVar("rightful_compaction_re
 
 
 def snapshot_type(version: str, module: object) -> Callable[..., Any] | None:
-    """Return the SDK's snapshot class, if this is a version whose private operations are known.
-
-    Args:
-        version: The version of the SDK.
-        module: Its module `agents.memory.session`.
-    """
+    """Return the SDK's snapshot class in `agents.memory.session`, if the version's private operations are known."""
     found = getattr(module, "_CompactionSnapshot", None)
     if not version.startswith(_TESTED) or not isinstance(found, type) or not dataclasses.is_dataclass(found):
         return None
@@ -75,21 +70,15 @@ IS_SUPPORTED = _SNAPSHOT is not None
 
 
 class WrapperOperations:
-    """The operations that the SDK's compaction wrapper calls on a store.
-
-    Args:
-        parts: The objects shared with the session.
-    """
+    """The operations that the SDK's compaction wrapper calls on a store."""
 
     def __init__(self, parts: SessionParts) -> None:
         self._ledger, self._name, self._queue, self._runs = parts
 
     async def snapshot(self, limit: int, prune_prefix: Prune | None) -> Any:  # noqa: ANN401 - the SDK's own class
-        """Return the last items and a function that replaces the end of them.
+        """Return the last items, whatever the session's own limit, and a function that replaces the end of them.
 
-        Args:
-            limit: The maximum number of items; the session's own limit does not apply.
-            prune_prefix: Returns whether an item has expired. Expired items at the start leave the view as well.
+        Expired items at the start leave the view as well.
         """
         assert _SNAPSHOT is not None
         read = await wait_unless_cancelled(self._queue.put(lambda: self._view(count_of(limit + 1, None))))
@@ -97,9 +86,9 @@ class WrapperOperations:
         ids = read.ids[first:]
 
         async def replace_suffix(start: int, output: list[Any]) -> bool:
-            expected, put = ids[start:], as_json(output)
+            expected, items = ids[start:], as_json(output)
             return bool(expected) and await wait_until_done(
-                self._queue.put(lambda: self._replace_end(expected, put, prune_prefix))
+                self._queue.put(lambda: self._replace_end(expected, items, prune_prefix))
             )
 
         return _SNAPSHOT(read.items[first:], not first, replace_suffix)
@@ -107,9 +96,7 @@ class WrapperOperations:
     async def read(self, limit: int | None, shown: int | None) -> tuple[list[Any], bool]:
         """Return the items that a compaction reads, and whether these are all. A replacement covers only these.
 
-        Args:
-            limit: The limit that the wrapper passed.
-            shown: The resulting number of last items, including the session's own limit; None for all.
+        `limit` is the wrapper's limit, and `shown` the number of last items, including the session's own limit.
         """
         read = await wait_unless_cancelled(self._queue.put(lambda: self._view(shown)))
         _READ.set((id(self), read.token))
@@ -121,37 +108,32 @@ class WrapperOperations:
         Raises:
             StaleTokenError: The history was popped, cleared or compacted since. Nothing was written.
         """
-        put, read = as_json(items), _READ.get()
+        output, read = as_json(items), _READ.get()
         token = read[1] if read is not None and read[0] == id(self) else None
-        await wait_until_done(self._queue.put(lambda: self._replace_read(token, put)))
-
-    # -- in the queue ----------------------------------------------------------------------
+        await wait_until_done(self._queue.put(lambda: self._compact(token or self._view(None).token, output, None)))
 
     def _view(self, limit: int | None) -> History:
         return self._ledger.history(self._name, limit, without=self._runs.of(None).without())
 
-    def _replace_read(self, token: Token | None, put: list[Any]) -> None:
-        self._compact_read(token or self._view(None).token, put, None)
-
-    def _compact_read(self, token: Token, put: list[Any], covers: list[ItemId] | None) -> None:
+    def _compact(self, token: Token, items: list[Any], covers: list[ItemId] | None) -> None:
         calls = self._runs.of(None).calls
         self._ledger.histories().compact(
-            token, put, covers, mode=MODE, run=calls.run, ordinal=calls.next, inline=in_session_thread()
+            token, items, covers, mode=MODE, run=calls.run, ordinal=calls.next, inline=in_session_thread()
         )
         calls.compactions += 1
 
-    def _replace_end(self, expected: list[ItemId], put: list[Any], expired: Prune | None) -> bool:
+    def _replace_end(self, expected: list[ItemId], items: list[Any], expired: Prune | None) -> bool:
         """Replace items if they are still the last ones, and return whether they were replaced."""
         token = self._view(len(expected)).token  # if the last items changed, it does not contain `expected`
         try:
-            self._compact_read(token, put, expected)
+            self._compact(token, items, expected)
         except (StaleTokenError, UsageError):  # not the last any more, or a call would lose its output
             return False
         if expired is not None:
-            self._take_out(expired)
+            self._remove_expired(expired)
         return True
 
-    def _take_out(self, expired: Prune) -> None:
+    def _remove_expired(self, expired: Prune) -> None:
         """Remove expired items from the start of the view. Readers that check expiry do not see them anyway."""
         view = self._view(None)
         kept = next((at for at, item in enumerate(view.items) if not expired(item)), len(view.ids))

@@ -37,22 +37,16 @@ if TYPE_CHECKING:
 
     from rightful.histories.history_model import History
     from rightful.integrations.openai_agents.compaction.model_input import Mark
-    from rightful.integrations.openai_agents.session_parts import SessionParts
-    from rightful.integrations.openai_agents.session_runs import Run
+    from rightful.integrations.openai_agents.session_runs import Run, SessionParts
     from rightful.tokens import Batch
 
-_OUTDATES = ("history.compacted", "history.popped", "history.cleared", "history.forked", "event.withdrawn")
+_VIEW_CHANGES = ("history.compacted", "history.popped", "history.cleared", "history.forked", "event.withdrawn")
 
 _log = logging.getLogger("rightful.openai_agents")
 
 
 class Compaction:
-    """The compaction of one session.
-
-    Args:
-        parts: The objects shared with the session.
-        options: The compaction settings.
-    """
+    """The compaction of one session."""
 
     def __init__(self, parts: SessionParts, options: CompactionOptions) -> None:
         self._ledger, self._name, self._queue, self._runs = parts
@@ -69,86 +63,79 @@ class Compaction:
         limit: int | None,
         ignore_ids: bool,
     ) -> None:
-        """Compact if it is due; see `LedgerSession.run_compaction`.
-
-        Args:
-            args: The caller's arguments.
-            wrapper: The run to compact for; None for a call by hand.
-            limit: The number of last items that the session shows; None for all.
-            ignore_ids: Whether the session compares items without their ids.
-        """
-        asked = self._asked(args)
-        run = self._runs.of(wrapper)
-        by_hand = wrapper is None or (asked.force and run.token is None)
-        if not (by_hand or asked.force or self.is_automatic()):
+        """Compact if it is due; see `LedgerSession.run_compaction`. `limit` is the number of items that it shows."""
+        request = self._request(args, wrapper)
+        run = request.run
+        by_hand = wrapper is None or (request.force and run.token is None)
+        if not (by_hand or request.force or self.is_automatic()):
             return
         if run.calls.given and await wait_unless_cancelled(self._queue.put(lambda: self._is_repeated(run))):
             return
-        mode = self._mode(asked, by_hand=by_hand)
-        window = await wait_unless_cancelled(self._queue.put(lambda: self._window(run, limit)))
-        forced, shown = asked.force or window.owed is not None, window.items
-        if not (forced or is_encrypted(shown) or self._due(asked, mode, shown)):
+        mode = self._mode(request, by_hand=by_hand)
+        window = await wait_unless_cancelled(self._queue.put(lambda: self._read_window(run, limit)))
+        forced, shown = request.force or window.owed is not None, window.items
+        if not (forced or is_encrypted(shown) or self._is_due(request, mode, shown)):
             return
-        look = await wait_unless_cancelled(self._queue.put(lambda: self._look(run, limit)))
-        if is_encrypted(look.view.items):
+        state = await wait_unless_cancelled(self._queue.put(lambda: self._read_state(run, limit)))
+        if is_encrypted(state.view.items):
             self._refuse_encrypted(by_hand=by_hand)
             return
-        if await self._is_paused(look, asked):
+        if await self._is_paused(state, request):
             return
         if by_hand:
-            plan = await asyncio.to_thread(self._plan_by_hand, look, asked, mode)
+            plan = await asyncio.to_thread(self._plan_by_hand, state, request, mode)
         else:
-            plan = await self._plan(look, asked, mode, run, self.last_exchange(run, wrapper, ignore_ids=ignore_ids))
+            plan = await self._plan(state, request, mode, self.last_exchange(run, wrapper, ignore_ids=ignore_ids))
         if plan is None:
             return
-        other = (plan.mode, plan.items) != (mode, [sendable(item) for item in shown])
-        if other and not forced and not self._due(asked, plan.mode, plan.items):
+        differs = (plan.mode, plan.items) != (mode, [sendable(item) for item in shown])
+        if differs and not forced and not self._is_due(request, plan.mode, plan.items):
             return
-        await self._carry_out(plan, look, asked, run, wrapper)
-
-    # -- what is due -----------------------------------------------------------------------
+        await self._execute(plan, state, request)
 
     def is_automatic(self) -> bool:
         """Return whether the session compacts without a call by hand."""
         return self._options.client is not None or self._options.hook is not None
 
-    def _asked(self, args: OpenAIResponsesCompactionArgs | None) -> CompactionRequest:
-        said: dict[str, Any] = {**(args or {})}
-        response_id, store = run_facts.valid_word(said.get("response_id")), said.get("store")
+    def _request(
+        self, args: OpenAIResponsesCompactionArgs | None, wrapper: RunContextWrapper[Any] | None
+    ) -> CompactionRequest:
+        given: dict[str, Any] = {**(args or {})}
+        response_id, store = run_facts.valid_word(given.get("response_id")), given.get("store")
         if response_id is not None and store is False:
             self._unstored = response_id
         elif store and response_id == self._unstored:
             self._unstored = None
-        mode = checked_mode(said.get("compaction_mode") or self._options.mode)
+        mode = checked_mode(given.get("compaction_mode") or self._options.mode)
         if mode == "previous_response_id" and response_id is None:
             raise CompactionRefusedError(
                 self._name, "mode `previous_response_id` needs a response id, but no response id was given"
             )
-        return CompactionRequest(response_id, mode, bool(said.get("force")), store)
+        return CompactionRequest(response_id, mode, bool(given.get("force")), store, self._runs.of(wrapper), wrapper)
 
-    def _mode(self, asked: CompactionRequest, *, by_hand: bool) -> str:
-        if asked.mode != "auto":
-            return asked.mode
-        unstored = asked.store is False or (asked.store is None and asked.response_id == self._unstored)
-        return "input" if by_hand or asked.response_id is None or unstored else "previous_response_id"
+    def _mode(self, request: CompactionRequest, *, by_hand: bool) -> str:
+        if request.mode != "auto":
+            return request.mode
+        unstored = request.store is False or (request.store is None and request.response_id == self._unstored)
+        return "input" if by_hand or request.response_id is None or unstored else "previous_response_id"
 
-    def _due(self, asked: CompactionRequest, mode: str, items: list[Any]) -> bool:
+    def _is_due(self, request: CompactionRequest, mode: str, items: list[Any]) -> bool:
         shown = [sendable(item) for item in items]
         context = {
-            "response_id": asked.response_id,
+            "response_id": request.response_id,
             "compaction_mode": mode,
             "compaction_candidate_items": provider.candidates(shown),
             "session_items": shown,
         }
-        said: Any = (self._options.hook or provider.due)(context)
-        if inspect.isawaitable(said):
-            if inspect.iscoroutine(said):
-                said.close()
+        decision: Any = (self._options.hook or provider.due)(context)
+        if inspect.isawaitable(decision):
+            if inspect.iscoroutine(decision):
+                decision.close()
             raise UsageError(
                 "should_trigger_compaction returned an awaitable, but it is called synchronously. "
                 "Nothing was sent or written. Pass a function that returns True or False."
             )
-        return bool(said)
+        return bool(decision)
 
     def _is_repeated(self, run: Run) -> bool:
         """Return whether an earlier attempt with the run key already got past this call.
@@ -164,23 +151,21 @@ class Compaction:
             return True
         return bool(histories.done(self._name, calls.run, calls.next))
 
-    def _window(self, run: Run, limit: int | None) -> History:
+    def _read_window(self, run: Run, limit: int | None) -> History:
         """Return the items for the hook. The rest of the history is not read before a compaction is due."""
         return self._ledger.history(self._name, limit, without=run.without())
 
-    def _look(self, run: Run, limit: int | None, *, near: bool = False) -> HistoryState:
-        """Return the state of the history; with `near`, only of the last items: those the run knows, and one more."""
-        shown = len(run.known or ()) + 1 if near else None
+    def _read_state(self, run: Run, limit: int | None, *, only_last: bool = False) -> HistoryState:
+        """Return the state of the history, or only of the last items: as many as the run knows, and one more."""
+        shown = len(run.known or ()) + 1 if only_last else None
         view = self._ledger.history(self._name, shown, without=run.without())
         read = run.token if run.known is not None else None
         since = view.token.position if read is None or read.void else read.position
-        known = frozenset(at for at, one in enumerate(view.ids) if run.known is not None and one in run.known)
+        known = frozenset(at for at, item_id in enumerate(view.ids) if item_id in (run.known or ()))
         count = len(view.items)
         window = range(0 if limit is None else max(0, count - limit), count)
-        changes = self._ledger.read(session=self._name, types=_OUTDATES, after=since)
+        changes = self._ledger.read(session=self._name, types=_VIEW_CHANGES, after=since)
         return HistoryState(view, window, known, next(iter(changes), None) is not None)
-
-    # -- proof and plan --------------------------------------------------------------------
 
     def last_exchange(self, run: Run, wrapper: RunContextWrapper[Any] | None, *, ignore_ids: bool) -> Exchange | None:
         """Return the last answered request of a run, as recorded by hooks, or else by the SDK."""
@@ -191,105 +176,95 @@ class Compaction:
             run.noted = (noted, sdk_private.exchange_of(noted, ignore_ids=ignore_ids))
         return run.noted[1]
 
-    def _prove(self, look: HistoryState, run: Run, exchange: Exchange, coming: Sequence[Mark | None] = ()) -> Proof:
-        view = look.view
-        return prove(view.items, look.known, exchange, run.marks.of(view.ids, view.items, exchange.marker), coming)
+    def _prove(self, state: HistoryState, run: Run, exchange: Exchange, new: Sequence[Mark | None] = ()) -> Proof:
+        view = state.view
+        return prove(view.items, state.known, exchange, run.marks.of(view.ids, view.items, exchange.marker), new)
 
     def describe_batch(self, run: Run, items: list[Any], batch: Batch, exchange: Exchange | None) -> Batch:
         """Return a batch's description, extended with the facts about the response that produced its items."""
         if exchange is None or all(isinstance(item, dict) and item.get("role") == "user" for item in items):
             return batch
-        coming = [exchange.marker(item) for item in items]
-        look = self._look(run, None, near=True)
-        proof = self._prove(look, run, exchange, coming)
-        if not (proof.explained and look.known.issuperset(range(1, len(look.view.ids)))):
-            look = self._look(run, None)
-            proof = self._prove(look, run, exchange, coming)
+        new = [exchange.marker(item) for item in items]
+        state = self._read_state(run, None, only_last=True)
+        proof = self._prove(state, run, exchange, new)
+        if not (proof.explained and state.known.issuperset(range(1, len(state.view.ids)))):
+            state = self._read_state(run, None)
+            proof = self._prove(state, run, exchange, new)
         return structs.replace(
             batch,
             response_id=exchange.response_id,
             agent=exchange.agent or batch.agent,
-            covered=ranges(look.view.ids, proof.covered),
+            covered=ranges(state.view.ids, proof.covered),
         )
 
     async def _plan(
-        self, look: HistoryState, asked: CompactionRequest, mode: str, run: Run, exchange: Exchange | None
+        self, state: HistoryState, request: CompactionRequest, mode: str, exchange: Exchange | None
     ) -> Plan | None:
-        if look.stale:
+        if state.stale:
             _log.warning("%s was changed after this run read it. This run does not compact it.", self._name)
             return None
-        proof = None
-        if exchange is not None:
-            proof = await asyncio.to_thread(self._prove, look, run, exchange)
+        proof = None if exchange is None else await asyncio.to_thread(self._prove, state, request.run, exchange)
         if exchange is None or proof is None or not proof.seen:
             self._warn_once("nothing is proven about the model's input; pass the session's hooks() to the run")
             return None
         if not proof.covered:
-            await self._record_owed(run, asked, "a call has no output yet, or an approval no answer")
+            await self._record_owed(request, "a call has no output yet, or an approval no answer")
             return None
-        is_same_response = exchange.response_id in (None, asked.response_id)
+        is_same_response = exchange.response_id in (None, request.response_id)
         if mode == "previous_response_id" and not (proof.entire and is_same_response):
-            if asked.mode == mode:
+            if request.mode == mode:
                 self._warn_once(
                     "the response used items outside the history, so a compaction of it would cover too much"
                 )
                 return None
             mode = "input"
-        return plan_of(look, proof, mode)
+        return plan_of(state, proof, mode)
 
-    def _plan_by_hand(self, look: HistoryState, asked: CompactionRequest, mode: str) -> Plan | None:
-        items = look.view.items
-        if mode == "previous_response_id":
-            covered = whole(items, seen_by(self._ledger, self._name, look.view, asked.response_id))
-            if not covered:
-                raise CompactionRefusedError(
-                    self._name, f"the items that response {asked.response_id} used are not known"
-                )
-        else:
-            covered = whole(items, set(look.window))
-        places = tuple(sorted(covered))
-        return plan_of(look, Proof(len(places), places, frozenset(), entire=True), mode) if places else None
+    def _plan_by_hand(self, state: HistoryState, request: CompactionRequest, mode: str) -> Plan | None:
+        by_response, response_id = mode == "previous_response_id", request.response_id
+        chosen = seen_by(self._ledger, self._name, state.view, response_id) if by_response else set(state.window)
+        covered = tuple(sorted(whole(state.view.items, chosen)))
+        if by_response and not covered:
+            raise CompactionRefusedError(self._name, f"the items that response {response_id} used are not known")
+        return plan_of(state, Proof(len(covered), covered, frozenset(), entire=True), mode) if covered else None
 
-    # -- execution -------------------------------------------------------------------------
-
-    async def _carry_out(
-        self, plan: Plan, look: HistoryState, asked: CompactionRequest, run: Run, wrapper: RunContextWrapper[Any] | None
-    ) -> None:
-        client = self._client_for(wrapper)
+    async def _execute(self, plan: Plan, state: HistoryState, request: CompactionRequest) -> None:
+        client = self._client_for(request.wrapper)
         if client is None:
             return
-        response_id = asked.response_id if plan.mode == "previous_response_id" else None
+        response_id = request.response_id if plan.mode == "previous_response_id" else None
         try:
-            answer = await provider.ask(client, self._options.model, plan.items, response_id)
-            usage = self._counted(answer, run, wrapper)
+            source = {"input": plan.items} if response_id is None else {"previous_response_id": response_id}
+            answer = await client.responses.compact(model=self._options.model, **source)
+            facts = {"mode": plan.mode, "response_id": response_id, "usage": self._count_usage(answer, request)}
             items = provider.replayed(getattr(answer, "output", None) or [])
             if items:
-                await wait_until_done(self._queue.put(lambda: self._write(plan, look, items, usage, response_id, run)))
+                await wait_until_done(self._queue.put(lambda: self._append(plan, state, items, facts, request.run)))
         except StaleTokenError as error:
             _log.warning("The compaction of %s finished too late: %s", self._name, error)
         except StorageError:
             raise  # a deferral could not be written either
         except Exception as error:
-            await self._record_owed(run, asked, f"{deferred.FAILED}: {type(error).__name__}")
+            await self._record_owed(request, f"{deferred.FAILED}: {type(error).__name__}")
             if not isinstance(error, UsageError):
                 raise
             _log.warning("The compaction of %s was not written: %s", self._name, error)  # an output was added meanwhile
         else:
             if items:
-                sdk_private.tell_completed(wrapper)
+                sdk_private.report_completed(request.wrapper)
             else:
-                await self._record_owed(run, asked, f"{deferred.FAILED}: its answer was empty")
+                await self._record_owed(request, f"{deferred.FAILED}: its answer was empty")
                 self._warn_once("the provider returned no items, so nothing was written")
 
-    def _counted(self, answer: Any, run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, int] | None:  # noqa: ANN401 - the provider's own class
+    def _count_usage(self, answer: Any, request: CompactionRequest) -> dict[str, int] | None:  # noqa: ANN401 - the provider's own class
         """Add a compaction's usage to its run, even if it fails later. Return the usage in its stored form."""
         usage = getattr(answer, "usage", None)
         if usage is None:
             return None
         used = sdk_private.usage_of(usage)
-        if wrapper is not None:
-            wrapper.usage.add(used)
-            run_facts.usage_since(run, wrapper)
+        if request.wrapper is not None:
+            request.wrapper.usage.add(used)
+            run_facts.usage_since(request.run, request.wrapper)
         return run_facts.usage_counts(used)
 
     def _client_for(self, wrapper: RunContextWrapper[Any] | None) -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
@@ -310,45 +285,32 @@ class Compaction:
                 self._warn_once(f"the client could not be created ({error})")
         return self._options.client or self._default_client
 
-    def _write(
-        self,
-        plan: Plan,
-        look: HistoryState,
-        items: list[Any],
-        usage: dict[str, int] | None,
-        response_id: str | None,
-        run: Run,
-    ) -> None:
+    def _append(self, plan: Plan, state: HistoryState, items: list[Any], facts: dict[str, Any], run: Run) -> None:
+        view, calls = state.view, run.calls
         receipt = self._ledger.histories().compact(
-            look.view.token,
+            view.token,
             items,
-            ranges(look.view.ids, plan.covered),
-            mode=plan.mode,
-            response_id=response_id,
-            run=run.calls.run,
-            usage=usage,
-            ordinal=run.calls.next,
+            ranges(view.ids, plan.covered),
+            run=calls.run,
+            ordinal=calls.next,
             inline=in_session_thread(),
+            **facts,
         )
-        run.calls.compactions += 1
+        calls.compactions += 1
         if run.known is not None:
-            run.known.difference_update(look.view.ids[at] for at in plan.covered)
+            run.known.difference_update(view.ids[at] for at in plan.covered)
             run.knows((str(receipt.id), at) for at in range(len(items)))
-            run.token = structs.replace(
-                look.view.token, position=receipt.position or 0, commitment="", wrote=(), limit=None
-            )
+            run.token = structs.replace(view.token, position=receipt.position or 0, commitment="", wrote=(), limit=None)
 
-    # -- deferral --------------------------------------------------------------------------
+    async def _record_owed(self, request: CompactionRequest, reason: str) -> None:
+        def record() -> None:
+            deferred.record_owed(self._ledger, self._name, request, reason, inline=in_session_thread())
 
-    async def _record_owed(self, run: Run, asked: CompactionRequest, reason: str) -> None:
-        await wait_until_done(self._queue.put(lambda: self._record_owed_now(run, asked, reason)))
+        await wait_until_done(self._queue.put(record))
 
-    def _record_owed_now(self, run: Run, asked: CompactionRequest, reason: str) -> None:
-        deferred.record_owed(self._ledger, self._name, asked, run.calls.run, reason, inline=in_session_thread())
-
-    async def _is_paused(self, look: HistoryState, asked: CompactionRequest) -> bool:
+    async def _is_paused(self, state: HistoryState, request: CompactionRequest) -> bool:
         """Return whether the deferred compaction failed too often to retry it in this call."""
-        if asked.force or look.view.owed is None:
+        if request.force or state.view.owed is None:
             return False
         is_paused = await wait_unless_cancelled(self._queue.put(lambda: deferred.is_paused(self._ledger, self._name)))
         if is_paused:
@@ -362,13 +324,12 @@ class Compaction:
         args: OpenAIResponsesCompactionArgs = {"response_id": response_id}
         if store is not None:
             args["store"] = store
-        asked = self._asked(args)
-        run = self._runs.of(wrapper)
-        window = await wait_unless_cancelled(self._queue.put(lambda: self._window(run, limit)))
+        request = self._request(args, wrapper)
+        window = await wait_unless_cancelled(self._queue.put(lambda: self._read_window(request.run, limit)))
         if window.owed is not None or is_encrypted(window.items):
             return
-        if self._due(asked, self._mode(asked, by_hand=False), window.items):
-            await self._record_owed(run, asked, "tool outputs came after the response")
+        if self._is_due(request, self._mode(request, by_hand=False), window.items):
+            await self._record_owed(request, "tool outputs came after the response")
 
     def _refuse_encrypted(self, *, by_hand: bool) -> None:
         why = "its items are encrypted, so a provider cannot read them"

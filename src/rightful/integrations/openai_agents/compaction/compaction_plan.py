@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from rightful.errors import CompactionRefusedError, UsageError
 from rightful.events import HistoryAppended
@@ -12,19 +12,19 @@ from rightful.integrations.openai_agents.compaction import provider
 from rightful.integrations.openai_agents.compaction.model_input import Proof, sendable, without_id
 
 if TYPE_CHECKING:
+    from agents import RunContextWrapper
+
     from rightful import Ledger
     from rightful.histories.history_model import History
+    from rightful.integrations.openai_agents.session_runs import Run
 
 Mode = Literal["previous_response_id", "input", "auto"]
 """The modes of a compaction; `auto` selects one."""
 
-_TAKES_BACK = ("history.popped", "history.cleared", "event.withdrawn")
+_REMOVALS = ("history.popped", "history.cleared", "event.withdrawn")
 
 Hook = Callable[[dict[str, Any]], bool]
-"""Returns whether to compact now."""
-
-MODES: tuple[Mode, ...] = ("auto", "input", "previous_response_id")
-"""All modes."""
+"""Return whether to compact now."""
 
 
 class CompactionOptions(NamedTuple):
@@ -37,12 +37,14 @@ class CompactionOptions(NamedTuple):
 
 
 class CompactionRequest(NamedTuple):
-    """The arguments of one `run_compaction` call."""
+    """The arguments of one `run_compaction` call, and the run that it is for; by hand, without a wrapper."""
 
     response_id: str | None
     mode: str
     force: bool
     store: bool | None
+    run: Run
+    wrapper: RunContextWrapper[Any] | None
 
 
 class HistoryState(NamedTuple):
@@ -75,11 +77,10 @@ class Plan(NamedTuple):
     mode: str
 
 
-def plan_of(look: HistoryState, proof: Proof, mode: str) -> Plan:
+def plan_of(state: HistoryState, proof: Proof, mode: str) -> Plan:
     """Return the plan for a proof. Reasoning is sent with its id only if the model's input contained the id."""
-    items = [sendable(look.view.items[at]) for at in proof.covered]
-    sent = [without_id(one) if at in proof.bare else one for at, one in zip(proof.covered, items, strict=True)]
-    return Plan(proof.covered, sent, mode)
+    items = [(at, sendable(state.view.items[at])) for at in proof.covered]
+    return Plan(proof.covered, [without_id(item) if at in proof.bare else item for at, item in items], mode)
 
 
 def is_output(item: Any) -> bool:  # noqa: ANN401 - content
@@ -100,22 +101,22 @@ def seen_by(ledger: Ledger, session: str, view: History, response_id: str | None
         CompactionRefusedError: An item that the response may have seen was removed since. A summary would
             contain it again.
     """
-    at: dict[Any, int] = {one: place for place, one in enumerate(view.ids)}
+    at: dict[Any, int] = {item_id: index for index, item_id in enumerate(view.ids)}
     found: set[int] = set()
     for recorded in ledger.read(session=session, types=["history.appended"]):
-        said = recorded.event
-        if not isinstance(said, HistoryAppended) or said.response_id != response_id or said.read is None:
+        batch = recorded.event
+        if not isinstance(batch, HistoryAppended) or batch.response_id != response_id or batch.read is None:
             continue
-        if next(iter(ledger.read(session=session, types=_TAKES_BACK, after=said.read.position)), None) is not None:
+        if next(iter(ledger.read(session=session, types=_REMOVALS, after=batch.read.position)), None) is not None:
             why = f"the history was popped, cleared or corrected after response {response_id} read it"
             raise CompactionRefusedError(session, why)
         entries = ledger.full_history(session, at=recorded.position).entries
-        then = {at[entry.id] for entry in entries if entry.fate == "shown" and entry.id in at}
-        for covered in said.read.covered:
+        shown = {at[entry.id] for entry in entries if entry.fate == "shown" and entry.id in at}
+        for covered in batch.read.covered:
             first, last = (covered, covered) if isinstance(covered, tuple) else (covered.first, covered.last)
             if first in at and last in at:
-                found.update(then.intersection(range(at[first], at[last] + 1)))
-        own = [(recorded.id, place) for place, item in enumerate(said.items) if not is_output(item)]
+                found.update(shown.intersection(range(at[first], at[last] + 1)))
+        own = [(recorded.id, ordinal) for ordinal, item in enumerate(batch.items) if not is_output(item)]
         found.update(at[item_id] for item_id in own if item_id in at)
     return found
 
@@ -131,34 +132,25 @@ def checked_mode(mode: Mode) -> Mode:
     Raises:
         UsageError: The mode does not exist.
     """
-    if mode not in MODES:
-        raise UsageError(f"{mode!r} is not a compaction mode. Nothing was done. Use one of {', '.join(MODES)}.")
+    if mode not in get_args(Mode):
+        modes = ", ".join(sorted(get_args(Mode)))
+        raise UsageError(f"{mode!r} is not a compaction mode. Nothing was done. Use one of {modes}.")
     return mode
 
 
-def checked_hook(hook: Any) -> Hook | None:  # noqa: ANN401 - any object from the caller
-    """Check the hook that decides about a compaction, and return it.
+def options_of(client: Any, model: object, mode: Mode, hook: Any) -> CompactionOptions:  # noqa: ANN401 - any object from the caller
+    """Check the settings of a session's compactions, and return them.
 
     Raises:
-        UsageError: The hook is not callable, or is a coroutine function.
-    """
-    found: Hook | None = hook
-    if hook is None or (callable(hook) and not inspect.iscoroutinefunction(hook)):
-        return found
-    raise UsageError(
-        "should_trigger_compaction is not a synchronous function. Nothing was done. Pass a function that takes a dict "
-        "and returns True or False, or None."
-    )
-
-
-def checked_model(model: object) -> str:
-    """Check the name of a model that compacts, and return it.
-
-    Raises:
-        UsageError: The model cannot compact.
+        UsageError: The model cannot compact, the mode does not exist, or the hook is not a synchronous function.
     """
     if not isinstance(model, str) or not provider.compacts(model):
         raise UsageError(
             f"{model!r} is not a model that compacts. Nothing was done. Use one of OpenAI's: gpt-…, o…, or ft:gpt-…."
         )
-    return model
+    if hook is not None and (not callable(hook) or inspect.iscoroutinefunction(hook)):
+        raise UsageError(
+            "should_trigger_compaction is not a synchronous function. Nothing was done. Pass a function that takes a "
+            "dict and returns True or False, or None."
+        )
+    return CompactionOptions(client, model, checked_mode(mode), hook)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from typing import TYPE_CHECKING
 
 from rightful import limits, times
-from rightful.errors import OutcomeUnknownError
 from rightful.events import CompactionDeferred, HistoryAppended
+from rightful.histories.send import send
 from rightful.identity import composite_key
 from rightful.integrations.openai_agents.compaction import provider
 from rightful.log.log import now_us
@@ -27,16 +26,12 @@ _RETRIES = 2
 """The number of failures after which the provider is not called again in each turn."""
 
 
-def record_owed(
-    ledger: Ledger, session: str, asked: CompactionRequest, run: str, reason: str, *, inline: bool = False
-) -> None:
+def record_owed(ledger: Ledger, session: str, request: CompactionRequest, reason: str, *, inline: bool) -> None:
     """Record a deferred compaction. If one is recorded already, record another only after an automatic failure."""
-    failed = reason.startswith(FAILED) and not asked.force
+    failed = reason.startswith(FAILED) and not request.force
     if not failed and ledger.history(session, 0).owed is not None:
         return
-    response_id = asked.response_id
-    if response_id is not None and not 0 < len(response_id) <= limits.WORD_CHARS:
-        response_id = None
+    run, response_id = request.run.calls.run, request.response_id
     which = uuid.uuid4().hex if failed or response_id is None else response_id
     event = CompactionDeferred(
         producer=PRODUCER,
@@ -44,15 +39,11 @@ def record_owed(
         session=session,
         at=times.at_of(now_us()),
         response_id=response_id,
-        store=asked.store,
+        store=request.store,
         run=run,
         reason=reason[: limits.WORD_CHARS],
     )
-    for _ in range(limits.HISTORY_SENDS - 1):
-        with contextlib.suppress(OutcomeUnknownError):
-            ledger.log.append([event], inline=inline)
-            return
-    ledger.log.append([event], inline=inline)
+    send(ledger.log, [event], inline=inline)
 
 
 def is_paused(ledger: Ledger, session: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,7 +19,9 @@ from rightful.field_types import Covers, ItemId, ItemRange
 
 _NOT_SENT = ("_agents_tool_description", "_agents_tool_title", "created_by")  # kept by the SDK, not sent to a model
 _encoded = json.JSONEncoder(sort_keys=True).encode
-_PAIRS = 100_000  # maximum of candidates for the exact matching (0.25 s); above it, the nearest occurrence is used
+_CANDIDATE_PAIRS = (
+    100_000  # maximum of candidates for the exact matching (0.25 s); above it, the nearest occurrence is used
+)
 
 
 class Mark(NamedTuple):
@@ -45,13 +48,13 @@ def mark(item: Any) -> Mark | None:  # noqa: ANN401 - content
     """Return the mark of an item. SDK bookkeeping fields are ignored, and equivalent answer encodings are equal."""
     if not isinstance(item, dict):
         return None
-    said = sendable(item)
-    if said.get("role") == "assistant":
-        if isinstance(said.get("content"), str):
-            said["content"] = [{"type": "output_text", "text": said["content"]}]
-        if said.get("status") in (None, "completed"):
-            said.pop("status", None)
-    return mark_by(_digest, said)
+    sent = sendable(item)
+    if sent.get("role") == "assistant":
+        if isinstance(sent.get("content"), str):
+            sent["content"] = [{"type": "output_text", "text": sent["content"]}]
+        if sent.get("status") in (None, "completed"):
+            sent.pop("status", None)
+    return mark_by(_digest, sent)
 
 
 def sendable(item: Any) -> Any:  # noqa: ANN401 - content
@@ -110,25 +113,25 @@ def matched(candidates: Sequence[Mark | None], seen: Sequence[Mark | None]) -> d
     while start < min(end, until) and _fit(candidates[start], seen[start]):
         found[start] = start
         start += 1
-    found.update(_most(candidates, seen, range(start, end), range(start, until)))
+    found.update(_longest_matching(candidates, seen, range(start, end), range(start, until)))
     return found
 
 
-def _fit(one: Mark | None, other: Mark | None) -> bool:
-    return one is not None and other is not None and one.fits(other)
+def _fit(mark: Mark | None, other: Mark | None) -> bool:
+    return mark is not None and other is not None and mark.fits(other)
 
 
 Index = tuple[dict[str, list[int]], dict[str, list[int]]]
 """The indexes of each digest, ascending: of the full digests, and of the bare ones that differ."""
 
 
-def _most(
+def _longest_matching(
     candidates: Sequence[Mark | None], seen: Sequence[Mark | None], among: range, window: range
 ) -> Iterator[tuple[int, int]]:
     """Yield the longest matching of two windows, latest occurrences first (Hunt and Szymanski, CACM 20:5, 1977)."""
     index = _index(seen, window)
-    if sum(len(places) for at in among for places in _places(candidates[at], index)) > _PAIRS:
-        yield from _nearest(candidates, among, index, window.stop)
+    if sum(len(places) for at in among for places in _places(candidates[at], index)) > _CANDIDATE_PAIRS:
+        yield from _nearest_matching(candidates, among, index, window.stop)
         return
     ends: list[int] = []
     chains: list[tuple[int, int, Any]] = []
@@ -137,13 +140,15 @@ def _most(
             depth = bisect_left(ends, -place)
             ends[depth : depth + 1] = [-place]
             chains[depth : depth + 1] = [(at, place, chains[depth - 1] if depth else None)]
-    left: tuple[int, int, Any] | None = chains[-1] if chains else None
-    while left is not None:
-        yield left[0], left[1]
-        left = left[2]
+    chain: tuple[int, int, Any] | None = chains[-1] if chains else None
+    while chain is not None:
+        at, place, chain = chain
+        yield at, place
 
 
-def _nearest(candidates: Sequence[Mark | None], among: range, index: Index, end: int) -> Iterator[tuple[int, int]]:
+def _nearest_matching(
+    candidates: Sequence[Mark | None], among: range, index: Index, end: int
+) -> Iterator[tuple[int, int]]:
     """Yield a greedy matching with the nearest occurrences. It is a valid proof, but perhaps not the longest."""
     for at in reversed(among):
         before = [places[bisect_left(places, end) - 1] for places in _places(candidates[at], index) if places[0] < end]
@@ -156,20 +161,20 @@ def _index(seen: Sequence[Mark | None], window: range) -> Index:
     full: dict[str, list[int]] = {}
     bare: dict[str, list[int]] = {}
     for place in window:
-        one = seen[place]
-        if one is not None:
-            full.setdefault(one.full, []).append(place)
-            if one.bare != one.full:
-                bare.setdefault(one.bare, []).append(place)
+        mark = seen[place]
+        if mark is not None:
+            full.setdefault(mark.full, []).append(place)
+            if mark.bare != mark.full:
+                bare.setdefault(mark.bare, []).append(place)
     return full, bare
 
 
-def _places(one: Mark | None, index: Index) -> list[list[int]]:
+def _places(candidate: Mark | None, index: Index) -> list[list[int]]:
     """Return the possible indexes of a candidate, one list for each matching digest."""
-    if one is None:
+    if candidate is None:
         return []
-    full, bare = index
-    found = [full.get(one.full), bare.get(one.full), full.get(one.bare) if one.bare != one.full else None]
+    own, (full, bare) = candidate, index
+    found = [full.get(own.full), bare.get(own.full), full.get(own.bare) if own.bare != own.full else None]
     return [places for places in found if places]
 
 
@@ -197,52 +202,42 @@ def prove(
     known: Collection[int],
     exchange: Exchange,
     marks: Sequence[Mark | None] | None = None,
-    coming: Sequence[Mark | None] = (),
+    new: Sequence[Mark | None] = (),
 ) -> Proof:
-    """Prove which items of a history a run's model has seen.
+    """Prove which of a history's visible items a run's model has seen.
 
     Args:
-        items: The visible items of the history.
+        items: The visible items.
         known: The indexes of the items that the run read and appended. If they do not explain the whole exchange, the
             other items are searched too, and unambiguous matches count. So a run that continues in another process
             proves as much.
         exchange: The run's last answered request.
         marks: The mark of each item by the exchange's marker; computed here if None.
-        coming: The marks of the items about to be appended, so that the answer itself is not searched in the history.
+        new: The marks of the items about to be appended, so that the answer itself is not searched in the history.
     """
     marks = [exchange.marker(item) for item in items] if marks is None else marks
-    found = _at([at for at in range(len(items)) if at in known], marks, exchange.seen)
-    there = set(found.values())
-    rest = [one for place, one in enumerate(exchange.seen) if place not in there]
-    explained = len(matched(coming, rest)) == len(rest)
+    found = _matched_among([at for at in range(len(items)) if at in known], marks, exchange.seen)
+    places = set(found.values())
+    rest = [mark for place, mark in enumerate(exchange.seen) if place not in places]
+    explained = len(matched(new, rest)) == len(rest)
     if not explained and len(known) < len(items):
-        more = _at(sorted({*known, *_alone(marks, exchange.seen)}), marks, exchange.seen)
+        more = _matched_among(sorted({*known, *_unambiguous(marks, exchange.seen)}), marks, exchange.seen)
         found = more if len(more) > len(found) else found
     covered = whole(items, set(found))
-    bare = frozenset(at for at in covered if not _as_it_is(marks[at], exchange.seen[found[at]]))
+    pairs = ((at, marks[at], exchange.seen[found[at]]) for at in covered)
+    bare = frozenset(at for at, own, sent in pairs if own and sent and own.full != sent.full)
     return Proof(len(found), tuple(sorted(covered)), bare, len(covered) == len(exchange.seen), explained)
 
 
-def _at(places: list[int], marks: Sequence[Mark | None], seen: Sequence[Mark | None]) -> dict[int, int]:
-    return {places[one]: place for one, place in matched([marks[at] for at in places], seen).items()}
+def _matched_among(indexes: list[int], marks: Sequence[Mark | None], seen: Sequence[Mark | None]) -> dict[int, int]:
+    return {indexes[at]: place for at, place in matched([marks[index] for index in indexes], seen).items()}
 
 
-def _as_it_is(one: Mark | None, seen: Mark | None) -> bool:
-    return one is not None and seen is not None and one.full == seen.full
-
-
-def _alone(marks: Sequence[Mark | None], seen: Sequence[Mark | None]) -> Iterator[int]:
-    there: dict[str, int] = {}
-    for seen_mark in seen:
-        if seen_mark is not None:
-            there[seen_mark.bare] = there.get(seen_mark.bare, 0) + 1
-    here: dict[str, list[int]] = {}
-    for at, one in enumerate(marks):
-        if one is not None:
-            here.setdefault(one.bare, []).append(at)
-    for bare, places in here.items():
-        if len(places) <= there.get(bare, 0):
-            yield from places
+def _unambiguous(marks: Sequence[Mark | None], seen: Sequence[Mark | None]) -> list[int]:
+    """Return the indexes of the items whose content occurs at least as often in the exchange as in the history."""
+    in_history = Counter(mark.bare for mark in marks if mark is not None)
+    in_exchange = Counter(mark.bare for mark in seen if mark is not None)
+    return [at for at, mark in enumerate(marks) if mark and in_history[mark.bare] <= in_exchange[mark.bare]]
 
 
 def whole(items: Sequence[Any], chosen: set[int]) -> set[int]:
@@ -251,13 +246,11 @@ def whole(items: Sequence[Any], chosen: set[int]) -> set[int]:
     A group is a call with its output, an approval request with its answer, a program with its calls, or reasoning with
     the item that follows it. A call without an output, or an approval request without an answer, is incomplete.
     """
-    left = set(chosen)
+    kept = set(chosen)
     groups = _groups(items)
-    while True:
-        cut = {at for group in groups if not left.issuperset(group) for at in group if at in left}
-        if not cut:
-            return left
-        left -= cut
+    while cut := {at for group in groups if not kept.issuperset(group) for at in group if at in kept}:
+        kept -= cut
+    return kept
 
 
 _MISSING = -1  # an index that is never chosen: the missing half of a group
@@ -266,14 +259,14 @@ _MISSING = -1  # an index that is never chosen: the missing half of a group
 def _groups(items: Sequence[Any]) -> list[list[int]]:
     halves: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
     for at, item in enumerate(items):
-        for key, half in _belongs(item):
+        for key, half in _groups_of(item):
             halves.setdefault(key, ([], []))[half].append(at)
-    groups = [[*(asked or [_MISSING]), *(given or [_MISSING])] for asked, given in halves.values()]
-    groups += [[at, at + 1] for at, (one, after) in enumerate(pairwise(items)) if _thought_of(one, after)]
+    groups = [[*(requests or [_MISSING]), *(answers or [_MISSING])] for requests, answers in halves.values()]
+    groups += [[at, at + 1] for at, (item, after) in enumerate(pairwise(items)) if _is_reasoning_for(item, after)]
     return groups
 
 
-def _belongs(item: Any) -> Iterator[tuple[tuple[str, str], int]]:  # noqa: ANN401 - content
+def _groups_of(item: Any) -> Iterator[tuple[tuple[str, str], int]]:  # noqa: ANN401 - content
     """Yield the groups that an item belongs to, and whether it is the request (0) or the answer (1)."""
     if not isinstance(item, dict):
         return
@@ -281,16 +274,16 @@ def _belongs(item: Any) -> Iterator[tuple[tuple[str, str], int]]:  # noqa: ANN40
     if kind == "local_shell_call_output":
         call = call or item.get("id")  # the provider's own type uses it for the call id
     if isinstance(call, str):
-        asked = kind.removesuffix("_output")
-        yield (asked.removesuffix("_call"), call), int(asked != kind)
+        request = kind.removesuffix("_output")
+        yield (request.removesuffix("_call"), call), int(request != kind)
     if item.get("role") == "tool":  # the format of chat completions, which a caller may append
         yield ("chat", str(item.get("tool_call_id"))), 1
-    made = item.get("tool_calls")
-    for tool_call in made if isinstance(made, list) else ():
+    tool_calls = item.get("tool_calls")
+    for tool_call in tool_calls if isinstance(tool_calls, list) else ():
         yield ("chat", str(tool_call.get("id") if isinstance(tool_call, dict) else None)), 0
-    asks = item.get("provider_data") if kind == "hosted_tool_call" else item
-    if isinstance(asks, dict) and asks.get("type") == "mcp_approval_request":
-        yield ("mcp_approval_request", str(asks.get("id") or call or item.get("id"))), 0
+    approval = item.get("provider_data") if kind == "hosted_tool_call" else item
+    if isinstance(approval, dict) and approval.get("type") == "mcp_approval_request":
+        yield ("mcp_approval_request", str(approval.get("id") or call or item.get("id"))), 0
     if kind == "mcp_approval_response":
         yield ("mcp_approval_request", str(item.get("approval_request_id"))), 1
     caller = item.get("caller")
@@ -298,8 +291,8 @@ def _belongs(item: Any) -> Iterator[tuple[tuple[str, str], int]]:  # noqa: ANN40
         yield ("program", str(caller.get("caller_id"))), 1
 
 
-def _thought_of(one: Any, after: Any) -> bool:  # noqa: ANN401 - content
-    if not isinstance(one, dict) or not isinstance(after, dict) or one.get("type") != "reasoning":
+def _is_reasoning_for(item: Any, after: Any) -> bool:  # noqa: ANN401 - content
+    if not isinstance(item, dict) or not isinstance(after, dict) or item.get("type") != "reasoning":
         return False
     return after.get("role") != "user" and not str(after.get("type")).endswith("_output")
 
