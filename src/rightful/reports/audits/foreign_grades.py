@@ -23,10 +23,7 @@ class ForeignGrade(msgspec.Struct, frozen=True):
 
     Attributes:
         grade: The position of its row.
-        at: When it was given; RFC 3339, UTC.
         session: The graded session, as the grader names it.
-        grader: `producer/rubric`.
-        reward: The reward, 0 to 1.
         paid_session: The session whose arms were paid; None where several could have been.
         arms: The arms that it paid, in the order of their credits; none where several sessions could have been paid.
         certain: Whether it is foreign in every order that the evidence allows.
@@ -46,10 +43,8 @@ class AuditDay(msgspec.Struct, frozen=True):
     """What became of the grades of one day, UTC.
 
     Attributes:
-        day: Such as `2026-08-01`.
         grades: How many grades the policy looked at.
-        credited: How many it credited.
-        foreign: How many of those paid another run.
+        foreign: How many of the credited ones paid another run.
         foreign_bounds: The least and the most that can have paid another run.
         foreign_reward: Sum of the foreign grades' rewards.
         robbed_sessions: The sessions whose grades those are; sorted.

@@ -21,7 +21,7 @@ A log that gives a time for each injection is taken as complete, and its file as
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,22 +69,8 @@ class Outcomes(NamedTuple):
     unlogged: tuple[int, ...] = ()
 
 
-class Bounds(NamedTuple):
-    """Counts over every order that the evidence allows: (lower, upper).
-
-    Attributes:
-        foreign: Grades that paid another run.
-        credited: Grades that paid anybody.
-        rate: Foreign ones among the credited ones; None where no grade can have paid.
-    """
-
-    foreign: tuple[int, int]
-    credited: tuple[int, int]
-    rate: tuple[float, float] | None
-
-
-def bounds_of(found: Outcomes) -> Bounds:
-    """Return the bounds that the outcomes of all grades give."""
+def bounds_of(found: Outcomes) -> dict[str, Any]:
+    """Return counts over every order that the evidence allows, (lower, upper), under their names in an audit."""
     own, foreign, nobody, *_ = found
     surely_foreign = int((foreign & ~own & ~nobody).sum())
     surely_own = int((own & ~foreign & ~nobody).sum())
@@ -95,7 +81,11 @@ def bounds_of(found: Outcomes) -> Bounds:
         lowest = surely_foreign / low if low else 1.0
         rate = (lowest, can_be_foreign / high if high else 0.0)
     paid = own | foreign
-    return Bounds((surely_foreign, can_be_foreign), (int((paid & ~nobody).sum()), int(paid.sum())), rate)
+    return {
+        "foreign_grades_bounds": (surely_foreign, can_be_foreign),
+        "policy_credited_grades_bounds": (int((paid & ~nobody).sum()), int(paid.sum())),
+        "foreign_credit_rate_bounds": rate,
+    }
 
 
 class _Writes(NamedTuple):
@@ -105,8 +95,6 @@ class _Writes(NamedTuple):
         low: The earliest time it can have; microseconds since 1970, UTC.
         high: The latest.
         sure: It happened at all.
-        session: Whose file.
-        by_file: Its time is that of a file.
     """
 
     low: Ints
@@ -127,8 +115,8 @@ def outcomes_of(found: Settled) -> Outcomes:
     outcomes = Outcomes((own | unclear) & in_play, (foreign | unclear) & in_play, (before == _NOTHING) | ~in_play)
     is_open = outcomes.own.astype(np.int64) + outcomes.foreign + outcomes.nobody > 1
     untimed = _untimed(writes, before[is_open], high[is_open])
-    timed = _timed_runs(inputs)[inputs.runs.of[untimed]]
-    return outcomes._replace(untimed=tuple(untimed.tolist()), unlogged=tuple(untimed[~timed].tolist()))
+    is_logged = np.isin(inputs.runs.of[untimed], inputs.runs.of[_with_exact_times(inputs)])
+    return outcomes._replace(untimed=tuple(untimed.tolist()), unlogged=tuple(untimed[~is_logged].tolist()))
 
 
 def _untimed(writes: _Writes, before: Ints, grade: Ints) -> Ints:
@@ -145,12 +133,10 @@ def _untimed(writes: _Writes, before: Ints, grade: Ints) -> Ints:
     return np.unique(writes.session[by_file[ended > begun]])
 
 
-def _timed_runs(inputs: CreditInputs) -> Mask:
-    """Return, for each number of a run, whether an exposure of it has an exact time."""
+def _with_exact_times(inputs: CreditInputs) -> Ints:
+    """Return the session of each exposure with an exact time."""
     shown = inputs.shown
-    timed = np.zeros(len(inputs.runs.of), np.bool_)
-    timed[inputs.runs.of[shown.session[shown.usable & ~shown.file_time & ~shown.draw]]] = True
-    return timed
+    return shown.session[shown.usable & ~shown.file_time & ~shown.draw]
 
 
 def _writes(inputs: CreditInputs, settlement: Settlement) -> _Writes:
@@ -218,15 +204,11 @@ def _starts(inputs: CreditInputs) -> Ints:
 
 def _lost(inputs: CreditInputs, settlement: Settlement, by_file: Ints) -> Ints:
     """Return the graded runs whose files may be gone: they have no exposure, and not every session has a log."""
-    shown = inputs.shown
-    timed = np.zeros(len(inputs.runs.of), np.bool_)
-    timed[shown.session[shown.usable & ~shown.file_time & ~shown.draw]] = True
-    if timed.any() and timed[shown.session[by_file]].all():
+    shown, timed = inputs.shown, _with_exact_times(inputs)
+    if len(timed) and np.isin(shown.session[by_file], timed).all():
         return np.empty(0, np.int64)
-    exposed = np.zeros(len(inputs.runs.of), np.bool_)
-    exposed[inputs.runs.of[shown.session[shown.usable & ~shown.draw]]] = True
-    graded = np.unique(settlement.unit_run)
-    return graded[~exposed[graded]]
+    exposed = inputs.runs.of[shown.session[shown.usable & ~shown.draw]]
+    return np.setdiff1d(settlement.unit_run, exposed)
 
 
 def _grade_times(inputs: CreditInputs, found: Settled) -> tuple[Ints, Ints]:
@@ -272,9 +254,6 @@ class _Within:
     and begins after the grade, so the count is a difference of two searches.
 
     Args:
-        low: The earliest time of each write.
-        high: The latest time of each.
-        run: Whose it is.
         before: The time that the newest write before each grade has at least.
         grade: The latest time of each grade.
     """

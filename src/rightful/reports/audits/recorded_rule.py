@@ -34,17 +34,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """One rule, held against the file.
 
     Attributes:
-        policy: What to call it.
-        policy_hash: The hash of the policy.
         until: The latest time of an event that was looked at; microseconds since 1970, UTC. None: all.
         exact: How many beliefs are the file's bit for bit, selections included where it has them.
         close: How many others are within `CLOSE`.
-        differ: How many differ.
-        only_file: How many only the file has.
-        only_log: How many only the log has.
-        max_alpha: The largest difference in alpha; what one side lacks stands at the prior.
-        max_beta: The largest difference in beta.
-        max_n: The largest difference in selections.
+        max_alpha: The largest difference in alpha; a belief that one side lacks is at the prior.
         fits: Whether this rule could have written the file: nothing differs and neither side has more.
     """
 
@@ -71,11 +64,9 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True):
     """What the file has of one arm beyond the log, or the log beyond the file.
 
     Attributes:
-        arm: The arm.
         context: The context; None for the arm itself.
-        alpha: alpha of the file less that of the log.
-        beta: The same of beta.
-        n: The same of selections; None where the file does not count them.
+        alpha: alpha of the file less that of the log; `beta` and `n` likewise.
+        n: None where the file does not count selections.
         what: `missing`: the file has credits that the log lacks. `lost`: the log has credits that
             the file lacks. `changed`: as many credits, and more or less evidence. `other`: the
             rewards went another way.
@@ -111,18 +102,15 @@ class RecordedRule(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         fits: The names of the rules that fit, the best first; none where the log cannot distinguish the rules.
         nearest: The name of the best rule.
-        sha256: SHA-256 of the file.
-        arms: How many arms it has.
+        arms: How many arms the file has.
         contexts: How many arms in a context.
-        last_updated: Its last update; microseconds since 1970, UTC. None where it does not say.
-        through: The position of the log.
+        last_updated: Its last update; microseconds since 1970, UTC. None where it has no time.
         grades: How many grades the log holds up to the file's time.
         credited: How many arms that belong into such a file the log has, under any rule.
         common: How many arms of the file the log names, in an exposure or as credited by any rule.
         candidates: Every rule, the best first.
         changes: If no rule fits, every change from one rule to another that explains the file.
         lacks: What does not agree under the best one.
-        notes: What to know about the comparison; sentences.
     """
 
     fits: tuple[str, ...]
@@ -207,7 +195,7 @@ def compared(
         rules += more
     tried.sort(key=lambda trial: _order(trial[0]))
     best, lacks = tried[0]
-    common = len(_arms(state) & {*question.own, *facts.arms.values})
+    common = len({arm for arm, _ in state.beliefs} & {*question.own, *facts.arms.values})
     changes = [] if best.fits or not common else rule_changes(facts, state, through, at_us, rules)
     if cutoff := _left_out(facts, best.until, through):
         notes.append(cutoff)
@@ -230,10 +218,6 @@ def compared(
         notes=(*state.notes, *notes),
     )
     return structs.replace(found, fits=tuple(candidate.policy for candidate in found.fitting))
-
-
-def _arms(state: State) -> set[str]:
-    return {arm for arm, _ in state.beliefs}
 
 
 def _foreign(arms: set[str]) -> str:
@@ -263,7 +247,6 @@ def _without_itself(facts: Facts, sha256: str, through: int) -> tuple[Facts, lis
 
 def _rules(facts: Facts, through: int) -> Iterator[_Rule]:
     """Yield the presets, with and without the opening balances, and the recorded calls of each updater alone."""
-    opened = any(balance.position <= through for balance in facts.balances)
     rules = [_Rule(name, policy) for name, policy in PRESETS.items()]
     names = [facts.names.text(number) for number in range(len(facts.names))]
     updaters = {name.removeprefix(CALLS).partition("#")[0] for name in names if name.startswith(CALLS)}
@@ -276,7 +259,7 @@ def _rules(facts: Facts, through: int) -> Iterator[_Rule]:
         grader = f"{updater}/overall"
         if grader in graders and (len(graders) > 1 or len(others) > 1):
             rules.append(_Rule(f"gptme, paid by {grader}", structs.replace(PRESETS["gptme"], graders=(grader,))))
-    yield from _with_and_without_balances(rules, opened=opened)
+    yield from _with_and_without_balances(rules, facts, through)
 
 
 def _rules_with_decays(facts: Facts, through: int) -> Iterator[_Rule]:
@@ -287,12 +270,11 @@ def _rules_with_decays(facts: Facts, through: int) -> Iterator[_Rule]:
             for name, policy in PRESETS.items()
             if policy.decay is None
         ]
-        yield from _with_and_without_balances(
-            rules, opened=any(balance.position <= through for balance in facts.balances)
-        )
+        yield from _with_and_without_balances(rules, facts, through)
 
 
-def _with_and_without_balances(rules: list[_Rule], *, opened: bool) -> Iterator[_Rule]:
+def _with_and_without_balances(rules: list[_Rule], facts: Facts, through: int) -> Iterator[_Rule]:
+    opened = any(balance.position <= through for balance in facts.balances)
     for rule in rules:
         yield rule
         if opened:
@@ -303,22 +285,19 @@ def _with_and_without_balances(rules: list[_Rule], *, opened: bool) -> Iterator[
 def _decayed(question: _Question, rules: list[_Rule]) -> Iterator[_Rule]:
     """Yield the rules without a decay of their own with the decay by session that the file's evidence speaks of."""
     for label, policy in rules:
-        if isinstance(policy.decay, EventDecay | SessionDecay) or policy.decay is not None or policy.balances == ():
-            continue
-        gamma = estimated_gamma(question.facts, question.state, policy, question.through)
-        if gamma is not None:
-            yield _Rule(f"{label}, decay session:{gamma:g}", structs.replace(policy, decay=SessionDecay(gamma)))
+        if policy.decay is None and policy.balances != ():
+            gamma = estimated_gamma(question.facts, question.state, policy, question.through)
+            if gamma is not None:
+                yield _Rule(f"{label}, decay session:{gamma:g}", structs.replace(policy, decay=SessionDecay(gamma)))
 
 
 def _best(question: _Question, rule: _Rule) -> tuple[Candidate, list[Lack]]:
     """Return the best of a rule's comparisons over the times at which the file may have been written."""
-    tried = [
-        _held_against(question, rule, cutoff) for cutoff in cutoffs(question.facts, question.state, question.through)
-    ]
-    return min(tried, key=lambda trial: _order(trial[0]))
+    times_us = cutoffs(question.facts, question.state, question.through)
+    return min((_comparison(question, rule, time_us) for time_us in times_us), key=lambda trial: _order(trial[0]))
 
 
-def _held_against(question: _Question, rule: _Rule, cutoff: int | None) -> tuple[Candidate, list[Lack]]:
+def _comparison(question: _Question, rule: _Rule, cutoff: int | None) -> tuple[Candidate, list[Lack]]:
     facts, state, policy = until(question.facts, cutoff), question.state, rule.policy
     settlement = settle(facts, policy, question.through)
     found = posteriors_of(facts, settlement, policy, question.through, question.decay_at_us)

@@ -7,6 +7,7 @@ told, and the rate is a pair of bounds instead of a guess.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -38,7 +39,6 @@ class ArmShift(msgspec.Struct, frozen=True):
     """How one arm's belief differs.
 
     Attributes:
-        arm: The arm.
         policy: (alpha, beta) under the audited policy.
         bound: (alpha, beta) under the reference.
         delta_mean: Mean under the policy less mean under the reference; reward, -1 to 1.
@@ -61,47 +61,19 @@ class ArmShift(msgspec.Struct, frozen=True):
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
     """How a policy credits what a reference credits. Rates are None if nothing was credited.
 
+    The fields are the keys of `audit --json`; the reference of the command line explains each. A field
+    with `policy` is of the audited policy, and the same with `bound` of the reference.
+
     Attributes:
         policy: The audited policy's name, or its hash where it has none.
-        reference: The reference's name or hash.
-        policy_hash: The audited policy's hash.
-        reference_hash: The reference's hash.
-        through: The position that both were computed through.
-        grades: How many grades the policy looked at.
-        policy_credited_grades: How many of them it credited.
-        bound_credited_grades: How many the reference credited.
-        foreign_grades: How many it credited to another run than the graded one.
-        unverifiable_grades: How many it credited to a run of unknown identity.
+        policy_hash: Its hash, with the opening balances that the audit counts.
+        unverifiable_grades: How many grades it credited to a run of unknown identity.
         foreign_credit_rate: Foreign grades among those that can be checked.
         foreign_grades_bounds: The least and the most grades that can have gone to another run, over every
             order that the evidence allows (`rightful.reports.audits.order_bounds`).
-        policy_credited_grades_bounds: The least and the most grades that the policy can have credited.
-        foreign_credit_rate_bounds: The lowest and the highest rate.
-        foreign_reward: Sum of the foreign grades' rewards.
-        foreign_reward_share: Its share of all credited rewards.
         policy_mass: Evidence given by the policy: sum of weights, before decay.
-        bound_mass: Evidence given by the reference.
-        spurious_mass: What the policy gives and the reference does not.
-        missing_mass: What the reference gives and the policy does not.
-        misassigned_fraction: Spurious mass by policy mass.
-        lost_fraction: Missing mass by reference mass.
-        overlap: Mass that both give by mass that either gives.
-        per_arm: Each arm's shift, by name.
-        p_best_bound: Probability of being the best arm, under the reference.
-        p_best_policy: The same under the policy.
-        selection_shift: Least share of Thompson picks that differ.
-        rank_bound: Arms by mean under the reference, best first.
-        rank_policy: Arms by mean under the policy, best first.
-        best_bound: The arms with the highest mean under the reference; several where they are equal, none
-            where the reference believes nothing of any arm.
-        best_policy: The same under the policy.
+        best_policy: The arms with the highest mean; several where they are equal, none without any belief.
         best_changes: Whether both sides have best arms, and those differ.
-        bins_policy: How many grades ended in each bin under the policy.
-        bins_bound: How many under the reference.
-        foreign: The foreign grades one by one, oldest first.
-        days: What became of the grades of each day, oldest first.
-        balances: Patterns of the sources whose opening balances both sides count; none by default.
-        balances_left_out: Sources of opening balances that neither side counts; sorted.
         untimed_sessions: The sessions whose files have no exact times, which makes a count a range.
         unlogged_sessions: Those of them without any exposure with an exact time in the ledger.
     """
@@ -142,10 +114,10 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     bins_bound: dict[str, int]
     foreign: tuple[ForeignGrade, ...]
     days: tuple[AuditDay, ...]
-    balances: tuple[str, ...] = ()
-    balances_left_out: tuple[str, ...] = ()
-    untimed_sessions: tuple[str, ...] = ()
-    unlogged_sessions: tuple[str, ...] = ()
+    balances: tuple[str, ...]
+    balances_left_out: tuple[str, ...]
+    untimed_sessions: tuple[str, ...]
+    unlogged_sessions: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON values."""
@@ -170,7 +142,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
     def _between(self) -> str:
         """Return the bounds in words, and the count by the recorded times; one number only where both are equal."""
-        (low, high), paid = self.foreign_grades_bounds, _range(*self.policy_credited_grades_bounds)
+        low, high = self.foreign_grades_bounds
+        paid = " to ".join(dict.fromkeys(map(str, self.policy_credited_grades_bounds)))
         rates = [f"{rate:.0%}" for rate in self.foreign_credit_rate_bounds or ()]
         share = f" ({' to '.join(dict.fromkeys(rates))})" if rates else ""
         where = f"of {paid} credited grades{share} went to another session's lessons"
@@ -232,10 +205,6 @@ def short(policy: str) -> str:
     return policy[:_HASH_DIGITS] if len(policy) == _SHA256_DIGITS else policy
 
 
-def _range(low: int, high: int) -> str:
-    return f"{low}" if low == high else f"{low} to {high}"
-
-
 def _percent(rate: float | None) -> str:
     return "" if rate is None else f" ({rate:.0%})"
 
@@ -275,28 +244,13 @@ def audit(
     through = projected.prefix(as_of)
     sources = {balance.source for balance in in_force(projected.facts, PRESETS["bound"], through)}
     counted = tuple(balances)
-    audited, held_against = (
-        _Side(
-            name,
-            rule,
-            *_settled(projected, rule, through),
-            projected.posteriors(rule, as_of=through, decay_at=decay_at),
-        )
-        for name, rule in ((name, _counting(rule, counted, sources)) for name, rule in (policy, reference))
-    )
+    sides = []
+    for name, asked in (policy, reference):
+        rule = _with_balances(asked, counted, sources)
+        beliefs = projected.posteriors(rule, as_of=through, decay_at=decay_at)
+        sides.append(_Side(name, rule, *_settled(projected, rule, through), beliefs))
     left_out = sorted(source for source in sources if not any(fnmatchcase(source, pattern) for pattern in counted))
-    compared = _compared(projected.facts, audited, held_against, through)
-    untimed, unlogged = (
-        tuple(map(projected.facts.names.text, numbers))
-        for numbers in (audited.outcomes.untimed, audited.outcomes.unlogged)
-    )
-    return structs.replace(
-        compared,
-        balances=counted,
-        balances_left_out=tuple(left_out),
-        untimed_sessions=untimed,
-        unlogged_sessions=unlogged,
-    )
+    return _compared(projected.facts, sides[0], sides[1], through, counted=counted, left_out=tuple(left_out))
 
 
 def _settled(projected: Projected, rule: Policy, through: int) -> tuple[Settlement, Outcomes]:
@@ -309,7 +263,7 @@ def _settled(projected: Projected, rule: Policy, through: int) -> tuple[Settleme
     return settlement, Outcomes(paid, np.zeros(len(paid), np.bool_), ~paid)
 
 
-def _counting(rule: Policy, balances: tuple[str, ...], sources: Collection[str]) -> Policy:
+def _with_balances(rule: Policy, balances: tuple[str, ...], sources: Collection[str]) -> Policy:
     """Return a rule with the opening balances that the audit counts; in a ledger without any, the rule itself."""
     if not sources:
         return rule
@@ -317,15 +271,13 @@ def _counting(rule: Policy, balances: tuple[str, ...], sources: Collection[str])
     return structs.replace(rule, balances=None if whole else balances)
 
 
-def _compared(facts: Facts, policy: _Side, bound: _Side, through: int) -> Audit:
+def _compared(facts: Facts, policy: _Side, bound: _Side, through: int, **balances: tuple[str, ...]) -> Audit:
     paid = policy.settlement.unit_bin == CREDITED
     kind = policy.settlement.unit_kind
     reward = policy.settlement.unit_reward
     foreign, unknown = paid & (kind == FOREIGN), paid & (kind == UNVERIFIABLE)
     credited, foreigners, unchecked = int(paid.sum()), int(foreign.sum()), int(unknown.sum())
-    bounds = bounds_of(policy.outcomes)
     listed = foreign_grades(facts, policy.settlement, policy.outcomes)
-    masses = _masses(facts, policy.settlement, bound.settlement)
     shifts, beliefs = _shifts(policy, bound)
     best_policy, best_bound = p_best(beliefs[0]), p_best(beliefs[1])
     bests = [
@@ -342,10 +294,7 @@ def _compared(facts: Facts, policy: _Side, bound: _Side, through: int) -> Audit:
         bound_credited_grades=int((bound.settlement.unit_bin == CREDITED).sum()),
         foreign_grades=foreigners,
         unverifiable_grades=unchecked,
-        foreign_grades_bounds=bounds.foreign,
-        policy_credited_grades_bounds=bounds.credited,
         foreign_credit_rate=_share(foreigners, credited - unchecked),
-        foreign_credit_rate_bounds=bounds.rate,
         foreign_reward=_total(reward[foreign]),
         foreign_reward_share=_share(_total(reward[foreign]), _total(reward[paid])),
         per_arm=shifts,
@@ -361,7 +310,12 @@ def _compared(facts: Facts, policy: _Side, bound: _Side, through: int) -> Audit:
         bins_bound=_bins(bound.settlement),
         foreign=listed,
         days=days_of(facts, policy.settlement, policy.outcomes, listed),
-        **masses,
+        untimed_sessions=tuple(map(facts.names.text, policy.outcomes.untimed)),
+        unlogged_sessions=tuple(map(facts.names.text, policy.outcomes.unlogged)),
+        balances=balances["counted"],
+        balances_left_out=balances["left_out"],
+        **bounds_of(policy.outcomes),
+        **_masses(facts, policy.settlement, bound.settlement),
     )
 
 
@@ -370,8 +324,6 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _total(values: Floats) -> float:
-    import math
-
     return math.fsum(values.tolist())
 
 

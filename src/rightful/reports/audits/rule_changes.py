@@ -20,7 +20,7 @@ from rightful.projections.arithmetic import sequential
 from rightful.projections.arithmetic.sequential import Change
 from rightful.projections.arithmetic.sums import Key, decay_of
 from rightful.projections.credit.bins_and_credits import Settlement
-from rightful.projections.credit.posteriors import posteriors_of
+from rightful.projections.credit.posteriors import Posterior, posteriors_of
 from rightful.projections.credit.settle import settle
 from rightful.projections.facts.columns import Floats, Ints, Mask
 from rightful.projections.facts.facts import Facts
@@ -33,9 +33,7 @@ class RuleChange(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         first: The name of the rule up to the change.
-        first_hash: The hash of its policy.
         second: The name of the rule after the change.
-        second_hash: The hash of its policy.
         after: The time of the last grade that the first rule must have paid; microseconds since 1970, UTC.
         before: The time of the first grade that the second rule must have paid. The change was at or after
             `after`, and before `before`.
@@ -85,8 +83,6 @@ class _Replay(NamedTuple):
     """One rule, replayed.
 
     Attributes:
-        label: Its name.
-        policy: The rule.
         decay: Everything that decides how its evidence decays; equal for rules that decay alike.
         end: Its beliefs at the end: alpha, beta, selections.
         live: Its increments as the grades came: a regrade replaces what its run had been paid. None where a run
@@ -194,17 +190,15 @@ class _Search:
     def _replayed(self, label: str, policy: Policy) -> _Replay:
         settlement = settle(self._facts, policy, self._through)
         found = posteriors_of(self._facts, settlement, policy, self._through, self._decay_at_us)
-        end: dict[Key, tuple[float, float, int]] = {
-            (arm, None): (belief.alpha, belief.beta, belief.n) for arm, belief in found.arms.items()
-        }
-        for belief in found.contexts:
-            end[belief.arm, belief.context] = (belief.alpha, belief.beta, belief.n)
+        beliefs: dict[Key, Posterior] = {(arm, None): belief for arm, belief in found.arms.items()}
+        beliefs |= {(belief.arm, belief.context): belief for belief in found.contexts}
+        end = {key: (belief.alpha, belief.beta, belief.n) for key, belief in beliefs.items()}
         changes = sorted(
             sequential.changes(self._facts, settlement, policy, self._through), key=lambda change: change.position
         )
         events = [(change.position, change.gamma, tuple(change.dropped), change.spared) for change in changes]
         by_time = policy.decay if isinstance(policy.decay, TimeDecay) else None
-        final = self._steps(settlement, policy, changes)
+        final, _ = self._steps(settlement, self._facts, policy, changes)
         live = final if policy.revision == "additive" else self._live(policy, changes)
         return _Replay(label, policy, (policy.prior, policy.balances, by_time, events), end, live, final)
 
@@ -218,13 +212,13 @@ class _Search:
         order = np.lexsort((grades["pos"], grades["at"], group))
         _, starts, sizes = np.unique(group[order], return_index=True, return_counts=True)
         if not len(sizes) or sizes.max() > limits.CHANGE_REVISIONS:
-            return None if len(sizes) else self._steps(settle(self._facts, policy, self._through), policy, changes)
+            return None
         rank, size = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
         rank[order], size[order] = np.arange(len(order)) - np.repeat(starts, sizes), np.repeat(sizes, sizes)
         parts: list[_Steps] = []
         for place in range(int(sizes.max())):
             facts = with_grades(self._facts, (rank <= place) & (size > place))
-            steps, name = self._named_steps(settle(facts, policy, self._through), facts, policy, changes)
+            steps, name = self._steps(settle(facts, policy, self._through), facts, policy, changes)
             when = dict(zip(group[rank == place].tolist(), grades["at"][rank == place].tolist(), strict=True))
             later = rank == place + 1
             ended = dict(zip(group[later].tolist(), grades["at"][later].tolist(), strict=True))
@@ -234,10 +228,7 @@ class _Search:
             parts.append(steps.of(np.array([number in ended for number in of], np.bool_)).undone(at_us))
         return _concatenated(parts)
 
-    def _steps(self, settlement: Settlement, policy: Policy, changes: list[Change]) -> _Steps:
-        return self._named_steps(settlement, self._facts, policy, changes)[0]
-
-    def _named_steps(
+    def _steps(
         self, settlement: Settlement, facts: Facts, policy: Policy, changes: list[Change]
     ) -> tuple[_Steps, Ints]:
         """Return a settlement's credits as steps, each with the name that its grade graded."""
@@ -303,13 +294,7 @@ class _Search:
 
 
 def _concatenated(parts: list[_Steps]) -> _Steps:
-    return _Steps(
-        np.concatenate([part.key for part in parts]),
-        np.concatenate([part.at_us for part in parts]),
-        np.concatenate([part.up for part in parts]),
-        np.concatenate([part.down for part in parts]),
-        np.concatenate([part.n for part in parts]),
-    )
+    return _Steps(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _running(gains: Floats, starts: Ints) -> Floats:
