@@ -44,7 +44,7 @@ EVENTS, INPUT = ".events.jsonl", ".input.json"
 _NOTE = ".note.json"
 _MORE = f"more{_NOTE}"
 _NAME_DIGITS = 32
-_IN_VAIN_US = 60_000_000
+_AFTER_TIMEOUT_US = 60_000_000  # how long a call that timed out shortens the wait of later ones
 _AT_DIGITS = 16
 
 
@@ -143,7 +143,7 @@ class Spool:
         self._marks = []
         for folder in self.folders:
             with contextlib.suppress(OSError, ValueError):
-                if abs(at_us - os.lstat(f"{folder}/{WAITED}").st_mtime_ns // 1_000) < _IN_VAIN_US:
+                if abs(at_us - os.lstat(f"{folder}/{WAITED}").st_mtime_ns // 1_000) < _AFTER_TIMEOUT_US:
                     self._marks.append(f"{folder}/{WAITED}")
         return limits.HOOK_AGAIN_S if self._marks else limits.HOOK_WAIT_S
 

@@ -23,7 +23,7 @@ from rightful.projections.credit.bins_and_credits import Settlement
 from rightful.projections.credit.inputs import CONFLICTING, balance_arms, balances, pays_producer
 from rightful.projections.credit.runs import quarantined
 from rightful.projections.facts.columns import Floats, Ints, Mask
-from rightful.projections.facts.facts import Balance, Decayed, Facts, Held, Pruned
+from rightful.projections.facts.facts import Balance, Decayed, Facts, OpeningValues, Pruned
 
 
 class Running(NamedTuple):
@@ -39,10 +39,10 @@ class Running(NamedTuple):
         up, down = weight * reward, weight * (1.0 - reward)
         return Running(self.alpha + up, self.beta + down, self.n + 1, self.mass + weight)
 
-    def opened(self, held: Held) -> Running:
+    def opened(self, values: OpeningValues) -> Running:
         """Return the state with what a balance holds on top; the float operations of `run`."""
-        mass = self.mass + ((held.alpha - 1.0) + (held.beta - 1.0))
-        return Running((self.alpha - 1.0) + held.alpha, (self.beta - 1.0) + held.beta, self.n + held.n, mass)
+        mass = self.mass + ((values.alpha - 1.0) + (values.beta - 1.0))
+        return Running((self.alpha - 1.0) + values.alpha, (self.beta - 1.0) + values.beta, self.n + values.n, mass)
 
     def decayed(self, gamma: float, prior: tuple[float, float]) -> Running:
         """Return the state after a decay toward the prior."""
@@ -79,17 +79,17 @@ class _State:
         self.known = np.zeros(len(keys), np.bool_)
         self._masks: dict[frozenset[str], Mask] = {}
 
-    def open(self, key: Key, held: Held) -> None:
+    def open(self, key: Key, values: OpeningValues) -> None:
         """Add what a balance holds of one arm above the prior (1, 1) of its file.
 
         The 1 is subtracted from the present value, so a first balance is reproduced bit for bit: an
         alpha of 0.1 does not survive `1 + (alpha - 1)`.
         """
         slot = self.slots[key]
-        self.alpha[slot] = (self.alpha[slot] - 1.0) + held.alpha
-        self.beta[slot] = (self.beta[slot] - 1.0) + held.beta
-        self.mass[slot] += (held.alpha - 1.0) + (held.beta - 1.0)
-        self.n[slot] += held.n
+        self.alpha[slot] = (self.alpha[slot] - 1.0) + values.alpha
+        self.beta[slot] = (self.beta[slot] - 1.0) + values.beta
+        self.mass[slot] += (values.alpha - 1.0) + (values.beta - 1.0)
+        self.n[slot] += values.n
         self.known[slot] = True
 
     def change(self, change: Change) -> None:
@@ -127,8 +127,8 @@ def run(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> d
     opened = list(openings(facts, policy, through))
     keys, slot = slots(facts, settlement, opened)
     state = _State(keys, policy.prior)
-    for key, held in opened:
-        state.open(key, held)
+    for key, values in opened:
+        state.open(key, values)
     grade = settlement.unit_grade[settlement.credit_unit]
     position = np.repeat(facts.grades["pos"][grade].astype(np.int64), 2)
     order = np.argsort(position, kind="stable")
@@ -156,15 +156,15 @@ def _add(state: _State, slot: Ints, up: Floats, down: Floats, weight: Floats) ->
         state.known[slot] = True
 
 
-def openings(facts: Facts, policy: Policy, through: int) -> Iterator[tuple[Key, Held]]:
+def openings(facts: Facts, policy: Policy, through: int) -> Iterator[tuple[Key, OpeningValues]]:
     """Yield what the opening balances hold, arm by arm, then context by context."""
     canonical = policy.arm_aliases.get
     for balance in balances(facts, policy, through):
-        yield from (((canonical(arm, arm), None), held) for arm, held in balance.arms.items())
-        yield from (((canonical(arm, arm), context), held) for arm, context, held in balance.contexts)
+        yield from (((canonical(arm, arm), None), values) for arm, values in balance.arms.items())
+        yield from (((canonical(arm, arm), context), values) for arm, context, values in balance.contexts)
 
 
-def slots(facts: Facts, settlement: Settlement, opened: list[tuple[Key, Held]]) -> tuple[dict[Key, int], Ints]:
+def slots(facts: Facts, settlement: Settlement, opened: list[tuple[Key, OpeningValues]]) -> tuple[dict[Key, int], Ints]:
     """Return each key's slot, and two slots a credit: of the arm, and of the arm in its context or -1."""
     contexts = facts.contexts.values
     width = len(contexts) + 1

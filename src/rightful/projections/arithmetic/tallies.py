@@ -19,7 +19,7 @@ from rightful.projections.arithmetic.sequential import changes, openings, slots
 from rightful.projections.arithmetic.sums import Key
 from rightful.projections.credit.bins_and_credits import Settlement
 from rightful.projections.facts.columns import Floats, Ints
-from rightful.projections.facts.facts import Facts, Held
+from rightful.projections.facts.facts import Facts, OpeningValues
 
 SUCCESS = 0.5
 """A reward above it counts as a success; one of exactly it does not."""
@@ -72,8 +72,8 @@ def tallies(facts: Facts, settlement: Settlement, policy: Policy, through: int) 
     last = np.array([positions[-1] if positions else 0 for positions in dropped.values()], np.int64)
     left = every.position > last[every.slot]
     paid = _Credits(every.slot[left], every.position[left], every.at_us[left], every.reward[left])
-    held = _of_balances([(key, held) for key, held in opened if not dropped[key]])
-    found = _with_credits(list(keys), paid, held, policy)
+    opening = _of_balances([(key, values) for key, values in opened if not dropped[key]])
+    found = _with_credits(list(keys), paid, opening, policy)
     made = _made(found, every, keys, {key for key, _ in opened}, dropped)
     return {key: found[key] for key in sorted(found, key=made.__getitem__)}
 
@@ -99,12 +99,12 @@ def _dropped(
     return {key: sorted(positions) for key, positions in dropped.items()}
 
 
-def _of_balances(opened: list[tuple[Key, Held]]) -> dict[Key, Tally]:
+def _of_balances(opened: list[tuple[Key, OpeningValues]]) -> dict[Key, Tally]:
     found: dict[Key, Tally] = {}
-    for key, held in opened:
+    for key, values in opened:
         old = found.get(key, Tally(0, 0, None, 0))
-        last_us = max((at for at in (old.last_us, _time(held.last_updated)) if at is not None), default=None)
-        found[key] = Tally(old.n + held.n, old.rewards + (held.rewards or 0), last_us, 0)
+        last_us = max((at for at in (old.last_us, _time(values.last_updated)) if at is not None), default=None)
+        found[key] = Tally(old.n + values.n, old.rewards + (values.rewards or 0), last_us, 0)
     return found
 
 

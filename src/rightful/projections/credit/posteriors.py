@@ -15,7 +15,7 @@ from rightful.projections.arithmetic.sums import Context, Key, Statistic, Sums, 
 from rightful.projections.credit.bins_and_credits import Settlement
 from rightful.projections.credit.inputs import balances
 from rightful.projections.credit.settle import counters_of
-from rightful.projections.facts.facts import Facts, Held
+from rightful.projections.facts.facts import Facts, OpeningValues
 
 
 class Posterior(msgspec.Struct, frozen=True):
@@ -193,9 +193,9 @@ def _opened(facts: Facts, policy: Policy, through: int) -> dict[Key, tuple[int, 
     """Return what the opening balances add: n, and the totals above the prior of alpha and of beta."""
     opened: dict[Key, tuple[int, int, int]] = {}
     for balance in balances(facts, policy, through):
-        of_arms: list[tuple[str, Context | None, Held]] = [(arm, None, held) for arm, held in balance.arms.items()]
-        for arm, context, held in [*of_arms, *balance.contexts]:
+        whole: list[tuple[str, Context | None, OpeningValues]] = [(arm, None, own) for arm, own in balance.arms.items()]
+        for arm, context, values in [*whole, *balance.contexts]:
             key = (policy.arm_aliases.get(arm, arm), context)
             count, up, down = opened.get(key, (0, 0, 0))
-            opened[key] = count + held.n, up + scaled(held.alpha) - UNIT, down + scaled(held.beta) - UNIT
+            opened[key] = count + values.n, up + scaled(values.alpha) - UNIT, down + scaled(values.beta) - UNIT
     return opened

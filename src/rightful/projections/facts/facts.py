@@ -137,8 +137,8 @@ class Pruned(NamedTuple):
     contexts: list[tuple[str, tuple[str | None, ...]]]
 
 
-class Held(NamedTuple):
-    """What a bandit file held of one arm; `rewards` and `last_updated` as it had them, if it did."""
+class OpeningValues(NamedTuple):
+    """The values of one arm in a bandit file; `rewards` and `last_updated` as in the file, None if missing."""
 
     alpha: float
     beta: float
@@ -164,8 +164,8 @@ class Balance(NamedTuple):
     through_us: int
     source: str
     sha256: str
-    arms: dict[str, Held]
-    contexts: list[tuple[str, tuple[str | None, ...], Held]]
+    arms: dict[str, OpeningValues]
+    contexts: list[tuple[str, tuple[str | None, ...], OpeningValues]]
 
 
 class Facts:
@@ -409,8 +409,8 @@ class Facts:
                 -1 if body.through is None else times.us_of(body.through),
                 body.source,
                 body.sha256,
-                {arm: _held(entry) for arm, entry in body.arms.items()},
-                [(entry.arm, entry.context, _held(entry)) for entry in body.contexts],
+                {arm: _opening_values(entry) for arm, entry in body.arms.items()},
+                [(entry.arm, entry.context, _opening_values(entry)) for entry in body.contexts],
             )
         )
 
@@ -539,8 +539,8 @@ class Facts:
         self.watermark = max(self.watermark, position + len(at_us) - 1)
 
 
-def _held(entry: BalanceArm | BalanceContext) -> Held:
-    return Held(entry.alpha, entry.beta, entry.n, entry.rewards, entry.last_updated)
+def _opening_values(entry: BalanceArm | BalanceContext) -> OpeningValues:
+    return OpeningValues(entry.alpha, entry.beta, entry.n, entry.rewards, entry.last_updated)
 
 
 def flags_of(envelope: Envelope, body: Any) -> int:  # noqa: ANN401 - the body's struct

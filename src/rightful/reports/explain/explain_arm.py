@@ -23,7 +23,7 @@ from rightful.projections.arithmetic.sums import decay_of
 from rightful.projections.credit.inputs import balances
 from rightful.projections.credit.settle import adds_up
 from rightful.projections.facts.columns import Floats, Ints, Mask
-from rightful.projections.facts.facts import Balance, Facts, Held
+from rightful.projections.facts.facts import Balance, Facts, OpeningValues
 from rightful.projections.facts.log_clock import latest_at_us
 from rightful.projections.projected import Projected
 from rightful.reports.beta_math.beta import interval
@@ -228,7 +228,7 @@ def _earned(case: Case, units: Ints, shown: Ints) -> tuple[list[list[int]], Mask
 
 
 def _steps(
-    projected: Projected, case: Case, arm: str, found: _Credits, opened: list[tuple[Balance, Held]]
+    projected: Projected, case: Case, arm: str, found: _Credits, opened: list[tuple[Balance, OpeningValues]]
 ) -> tuple[list[Step], Running]:
     exact = case.policy.arithmetic == "exact"
     walk = _exact(case, found, opened) if exact else _sequential(case, arm, found, opened)
@@ -249,7 +249,7 @@ def _steps(
 _Moved = tuple[str, int, dict[str, Any], Running]
 
 
-def _exact(case: Case, found: _Credits, opened: list[tuple[Balance, Held]]) -> Iterator[_Moved]:
+def _exact(case: Case, found: _Credits, opened: list[tuple[Balance, OpeningValues]]) -> Iterator[_Moved]:
     """Yield the prefix sums, each rounded once."""
     whole, prior = scaled(1.0), (scaled(case.policy.prior[0]), scaled(case.policy.prior[1]))
     n, mass, success = 0, 0, 0
@@ -268,7 +268,7 @@ def _exact(case: Case, found: _Credits, opened: list[tuple[Balance, Held]]) -> I
         yield "credit", int(found.position[at]), _credit(case, found, at), state()
 
 
-def _sequential(case: Case, arm: str, found: _Credits, opened: list[tuple[Balance, Held]]) -> Iterator[_Moved]:
+def _sequential(case: Case, arm: str, found: _Credits, opened: list[tuple[Balance, OpeningValues]]) -> Iterator[_Moved]:
     """Yield the states of an updater, its decays and losses among them."""
     fresh = Running(*case.policy.prior, 0, 0.0)
     state, known = fresh, False
