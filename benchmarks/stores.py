@@ -28,7 +28,7 @@ from rightful.ledger import Ledger
 from rightful.storage.environment import store_files
 from rightful.storage.recorder import LMDBRecorder
 from rightful.storage.tables.query import raw_rows
-from rightful.storage.tables.snapshot import Snapshot, look
+from rightful.storage.tables.snapshot import Snapshot, read_snapshot
 from rightful.storage.tables.store_kinds import TREE
 from rightful.storage.tables.store_tables import LEDGER, Tables, pack_positions, word_key
 
@@ -124,7 +124,7 @@ class Twin:
         return commits
 
     def _since(self, after: int, count: int) -> list[_Row]:
-        return look(self._ours, lambda now: _rows(now, after, count))
+        return read_snapshot(self._ours, lambda now: _rows(now, after, count))
 
     def put_each(self, commits: Sequence[Commit]) -> float:
         """Put commits of one row each, synced, and return the seconds."""
@@ -157,12 +157,12 @@ class Twin:
 
     def check(self) -> None:
         """See that both stores hold the same, key by key and byte by byte."""
-        look(self._ours, self._check)
+        read_snapshot(self._ours, self._check)
 
     def _check(self, now: Snapshot) -> None:
         with self.bare.begin() as bare:
             assert (bare.get(TREE, db=self.tables["meta"]) or _EMPTY) == now.tree()
-            behind = _commit(_rows(now, now.tabled, limits.JOURNAL_ROWS), now.tree())
+            behind = _commit(_rows(now, now.tables_head, limits.JOURNAL_ROWS), now.tree())
             for name, kept in zip(TABLES, behind[:4], strict=True):
                 with now.txn.cursor(db=self._ours.env.tables[name]) as left, bare.cursor(db=self.tables[name]) as right:
                     pairs = zip(merge(left.iternext(), kept), right.iternext(), strict=True)

@@ -22,7 +22,7 @@ import rightful
 from rightful.encoding.merkle import EMPTY_ROOT, HASH_BYTES
 from rightful.storage.recorder import LMDBRecorder
 from rightful.storage.tables.query import raw_rows
-from rightful.storage.tables.snapshot import look
+from rightful.storage.tables.snapshot import read_snapshot
 
 pytestmark = pytest.mark.slow
 
@@ -117,7 +117,7 @@ def test_a_store_without_a_tree_has_its_rows_and_no_hash(tmp_path: Path, wires: 
         assert isinstance(recorder, LMDBRecorder)
 
         assert recorder.tree_head() == (20, bytes(HASH_BYTES))
-        values, _ = look(recorder.tables(), lambda now: raw_rows(now, 0, 20))
+        values, _ = read_snapshot(recorder.tables(), lambda now: raw_rows(now, 0, 20))
         assert [value[:HASH_BYTES] for value in values] == [bytes(HASH_BYTES)] * 20
 
 

@@ -54,7 +54,7 @@ from pathlib import Path
 from rightful import limits
 from rightful.errors import StorageError
 from rightful.storage.journal import journal
-from rightful.storage.commit import Appender
+from rightful.storage.commit import RowCommitter
 from rightful.storage.journal.journal import Journal
 from rightful.storage.writer import Writer
 from tests.faults.power_cuts import body

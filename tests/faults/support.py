@@ -16,14 +16,14 @@ from eventsourcing.dcb.api import DCBEvent
 from rightful import limits
 from rightful.storage.environment import store_files
 from rightful.storage.journal import journal_records as records_module
-from rightful.storage.journal.journal_records import HEAD_BYTES, START, Record, Seal
+from rightful.storage.journal.journal_records import HEAD_BYTES, START, Record, RoundFormat
 from rightful.storage.recorder import LMDBRecorder
 
 ROOT = Path(__file__).parents[2]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 
 
-FORM = Seal(bytes(48), 1)
+FORM = RoundFormat(bytes(48), 1)
 """The form of records, of which the checks are not looked at here."""
 
 

@@ -127,14 +127,14 @@ def test_a_sync_that_fails_while_a_turn_writes_again_is_not_forgotten(
     """As of a thread that follows: the turn after it writes again what that sync did not."""
     journal = recorder.tables().env.journal
     journal.doubt()
-    look = journal._look
+    look = journal._refresh
 
     def looking() -> None:
         monkeypatch.undo()
         look()
         journal.doubt()
 
-    monkeypatch.setattr(journal, "_look", looking)
+    monkeypatch.setattr(journal, "_refresh", looking)
     with pytest.raises(OutcomeUnknownError, match="could not be synced"):
         recorder.append([event("doubtful")])
 

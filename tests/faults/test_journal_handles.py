@@ -34,7 +34,7 @@ def test_a_read_that_began_before_sees_all_that_stands(tmp_path: Path) -> None:
     with opened(filled(tmp_path / "s"), readonly=True) as reader:
         begun = reader.tables().env.journal
         with opened(tmp_path / "s"):
-            tail, last, _ = begun.now()
+            tail, last, _ = begun.read_state()
             assert (last, len(tail.rows)) == (3, 3)
 
 

@@ -11,8 +11,8 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from tests.faults.support import event, filled, flip, into_tables, journal, opened, overwrite, records, unmarked
 
 from rightful.errors import DamagedRowError
-from rightful.storage.journal.journal_records import END_BYTES, HEAD_BYTES, START, Seal
-from rightful.storage.journal.journal_rows import Kept
+from rightful.storage.journal.journal_records import END_BYTES, HEAD_BYTES, START, RoundFormat
+from rightful.storage.journal.journal_rows import StoredRow
 from rightful.storage.port import LedgerEvent
 from rightful.storage.recorder import LMDBRecorder
 
@@ -312,7 +312,7 @@ def test_nor_is_it_when_the_torn_ones_position_went_into_the_tables(
 
 def _forged(last: int) -> bytes:
     """Return what says of the row behind a position that it was durable, over a check of nothing but zeros."""
-    return Seal(bytes(48), 1).pack([Kept(b"forged", None)], b"", last + 2, last + 1, bytes(32))[0]
+    return RoundFormat(bytes(48), 1).pack([StoredRow(b"forged", None)], b"", last + 2, last + 1, bytes(32))[0]
 
 
 def test_what_was_left_behind_the_end_says_nothing_whatever_it_holds(tmp_path: Path) -> None:

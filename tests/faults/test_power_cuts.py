@@ -49,7 +49,7 @@ def test_nothing_is_lost_of_a_journal_that_is_not_emptied(tmp_path: Path) -> Non
     assert cut(tmp_path, [[""], [""]], commits=3, rows=100) == []
 
 
-NEVER_SYNCED = "Appender.settle = lambda session: None; acks = os.open(os.devnull, os.O_WRONLY)"
+NEVER_SYNCED = "RowCommitter.sync = lambda session: None; acks = os.open(os.devnull, os.O_WRONLY)"
 
 
 def test_what_was_never_acknowledged_is_there_whole_and_in_order_or_not_at_all(tmp_path: Path) -> None:

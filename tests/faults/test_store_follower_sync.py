@@ -54,7 +54,7 @@ def test_who_follows_syncs_once_what_another_wrote_and_who_writes_relies_on_it(
     syncs = _syncs(recorder, monkeypatch)
     with recorder.subscribe(after=2) as subscription:
         assert next(subscription).event.data == b"unsynced"
-    recorder.settle()
+    recorder.sync()
     assert recorder.decide(nothing) == 3
     assert syncs == [3]
 
@@ -94,9 +94,9 @@ def test_after_the_sync_of_who_follows_failed_who_wrote_is_not_answered_from_ano
 
     with monkeypatch.context() as patch, ThreadPoolExecutor() as pool:
         assert recorder.head() == 3
-        recorder.tables().settle(recorder.tables().env.last_transaction())
+        recorder.tables().sync(recorder.tables().env.last_transaction())
         patch.setattr(os, "fdatasync", fail_first)
-        followed = pool.submit(recorder.settle)
+        followed = pool.submit(recorder.sync)
         assert begun.wait(PATIENCE_S)
         answer = pool.submit(recorder.append, [event("mine")])
         soon(lambda: recorder.head() == 4)  # it is written, and waits for the sync of who follows
@@ -120,7 +120,7 @@ def test_a_sync_that_began_before_what_is_forgotten_was_written_again_proves_not
     syncs, written = _syncs(recorder, monkeypatch), _written(recorder, monkeypatch)
     with monkeypatch.context() as patch, ThreadPoolExecutor() as pool:
         begun, go_on = _held(patch)
-        followed = pool.submit(recorder.settle)
+        followed = pool.submit(recorder.sync)
         assert begun.wait(PATIENCE_S)
         answer = pool.submit(recorder.decide, nothing)
         soon(lambda: written == [3, 4])
@@ -140,7 +140,7 @@ def test_what_was_synced_before_a_first_turn_is_written_again_in_it(
         syncs = _syncs(reader, monkeypatch)
         with reader.subscribe(after=2) as subscription:
             assert next(subscription).event.data == b"unsynced"
-        reader.settle()
+        reader.sync()
         assert syncs == [3], "who follows syncs once all the same"
         with opened(tmp_path / "s") as anew:
             written = _written(anew, monkeypatch)
@@ -158,9 +158,9 @@ def test_who_is_about_to_read_when_another_handle_begins_to_write_misses_nothing
     with opened(tmp_path / "s", readonly=True) as reader:
         before = _journal(reader)
         with opened(tmp_path / "s") as writer:
-            assert before.now()[1] == 3
+            assert before.read_state()[1] == 3
             syncs = _syncs(reader, monkeypatch)
-            before.settle()
+            before.sync()
             assert syncs == [3]
             assert writer.append([event("mine")]) == 4
-            assert before.now()[1] == 4
+            assert before.read_state()[1] == 4

@@ -20,7 +20,7 @@ from tests.faults.support import event, filled, into_tables, opened
 from rightful import limits
 from rightful.errors import BusyError, ClosedError, InUseError, OutcomeUnknownError, ReadOnlyStoreError
 from rightful.storage import locks
-from rightful.storage.journal.journal_records import Tabled
+from rightful.storage.journal.journal_records import TablesState
 from rightful.storage.recorder import LMDBRecorder
 
 
@@ -184,7 +184,7 @@ def test_a_free_turn_is_taken_without_queueing_some_times_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int, queued: int
 ) -> None:
     assert limits.TURNS_AT_ONCE == 16
-    turnstile, waited = locks.Turnstile(tmp_path), list[str]()
+    write_lock, waited = locks.WriteLock(tmp_path), list[str]()
     exclusive = locks.Flock.exclusive
 
     def waits(lock: locks.Flock) -> None:
@@ -193,9 +193,9 @@ def test_a_free_turn_is_taken_without_queueing_some_times_running(
 
     monkeypatch.setattr(locks.Flock, "exclusive", waits)
     for _ in range(limits.TURNS_AT_ONCE + turns):
-        turnstile.acquire()
-        turnstile.release()
-    turnstile.close()
+        write_lock.acquire()
+        write_lock.release()
+    write_lock.close()
 
     assert waited == ["queue.lock", "writer.lock"] * queued
 
@@ -362,15 +362,15 @@ def test_who_looks_at_the_journal_while_another_thread_closes_the_store_is_told(
     recorder = opened(filled(tmp_path / "s"))
     assert recorder._store is not None
     env = recorder._store.env
-    looking, real = threading.Event(), env.journal._tabled
+    looking, real = threading.Event(), env.journal._tables_state
 
-    def tabled() -> Tabled:
+    def tabled() -> TablesState:
         looking.set()
         while not env._closed:
             threading.Event().wait(0.001)
         return real()
 
-    env.journal._tabled = tabled
+    env.journal._tables_state = tabled
     with ThreadPoolExecutor() as pool:
         said = pool.submit(recorder.head)
         assert looking.wait(PATIENCE_S)

@@ -306,7 +306,7 @@ def test_a_write_that_the_system_does_in_pieces_is_whole(
     if in_pieces:
         monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, data[:50], at))
     assert recorder.append([event("mine" * 100)]) == 3
-    assert _journal(recorder).now()[1] == 3
+    assert _journal(recorder).read_state()[1] == 3
     recorder.close()
     with opened(tmp_path / "s") as anew:
         assert next(anew.read(after=2)).event.data == b"mine" * 100

@@ -18,8 +18,8 @@ from tests.storage.journals import Disk
 from rightful import limits
 from rightful.storage.journal import journal as module
 from rightful.storage.journal.journal import Journal
-from rightful.storage.journal.journal_records import END_BYTES, START, Tabled
-from rightful.storage.journal.journal_rows import Kept
+from rightful.storage.journal.journal_records import END_BYTES, START, TablesState
+from rightful.storage.journal.journal_rows import StoredRow
 from rightful.storage.tables.row_codec import PlainCodec
 
 FILE_BYTES = START + 6_000
@@ -63,7 +63,7 @@ class World:
         return self.disk.tables.size
 
     def opened(self) -> Journal:
-        return Journal(self.disk.path.parent, self.fd(), PlainCodec(), self.disk.tabled, self.disk.bond)
+        return Journal(self.disk.path.parent, self.fd(), PlainCodec(), self.disk.tabled, self.disk.key)
 
     def write(self, fd: int, data: bytes, at: int) -> None:
         if self.pending is None or at < START:
@@ -76,18 +76,18 @@ class World:
         journal = self.writers[turn.writer]
         journal.begin_turn()
         yield
-        tail, last, _ = journal.now()
+        tail, last, _ = journal.read_state()
         head = max(last, self.tabled)
         assert head == len(self.stands), "a writer does not see all that stands"
         if head == self.tabled and (tail.rows or tail.start != head):
-            journal.look_again(head)
-            journal.now()
+            journal.invalidate(head)
+            journal.read_state()
         tail, rows = journal.tail, self.new_rows(turn)
         tail.grow(rows, [])
         yield
         if turn.large or not journal.has_room(rows):
             if journal.closing() is not None:
-                journal.settle(journal.answered())
+                journal.sync(journal.answered())
             self.stand(rows)
             tables = self.disk.take(journal, len(self.stands))
             yield
@@ -100,10 +100,10 @@ class World:
         if turn.dies:
             self.writers[turn.writer] = self.opened()
         elif turn.synced:
-            journal.settle(journal.answered())
+            journal.sync(journal.answered())
         yield
 
-    def written(self, journal: Journal, rows: list[Kept], turn: Turn) -> Iterator[None]:
+    def written(self, journal: Journal, rows: list[StoredRow], turn: Turn) -> Iterator[None]:
         self.pending = []
         journal.write(rows, f"tree of {len(self.stands) + len(rows)}".encode())
         ((fd, data, at),) = self.pending  # the anchor of a round was written, and synced
@@ -119,12 +119,12 @@ class World:
             _pwrite(fd, data[cut:], at + cut)
             self.stand(rows)
 
-    def new_rows(self, turn: Turn) -> list[Kept]:
+    def new_rows(self, turn: Turn) -> list[StoredRow]:
         first = len(self.stands) + 1
         words = (f"{at} {os.urandom(4).hex()} ".encode() for at in range(first, first + turn.rows))
-        return [Kept(word.ljust(40 + turn.row_bytes, b"."), None) for word in words]
+        return [StoredRow(word.ljust(40 + turn.row_bytes, b"."), None) for word in words]
 
-    def stand(self, rows: list[Kept]) -> None:
+    def stand(self, rows: list[StoredRow]) -> None:
         self.stands += [row.value or b"" for row in rows]
         self.trees[len(self.stands)] = f"tree of {len(self.stands)}".encode()
 
@@ -138,13 +138,13 @@ class Reader(Journal):
 
     def __init__(self, world: World, pauses: Iterator[int]) -> None:
         self.world, self.pauses, self.saw = world, pauses, 0
-        super().__init__(world.disk.path.parent, world.fd(), PlainCodec(), self.tables, world.disk.bond)
+        super().__init__(world.disk.path.parent, world.fd(), PlainCodec(), self.tables, world.disk.key)
 
     def pause(self) -> None:
         for _ in range(next(self.pauses)):
             next(self.world.steps, None)
 
-    def tables(self) -> Tabled:
+    def tables(self) -> TablesState:
         self.pause()
         return self.world.disk.tables
 
@@ -156,7 +156,7 @@ class Reader(Journal):
         """Look as a moment does: first here, then at the tables."""
         world = self.world
         before = max(len(world.stands), self.saw)
-        tail, last, tree = self.now()
+        tail, last, tree = self.read_state()
         tabled = self.tables().size
         self.saw = max(last, tabled)
         assert before <= self.saw <= len(world.stands), "what was seen before is gone, or what is not there was seen"

@@ -68,7 +68,7 @@ def test_a_handle_that_is_collected_while_a_commit_is_announced_keeps_nobody_wai
                 other.clear()
                 return 1
 
-        recorder._store.news._numbers = Collects()  # type: ignore[assignment]
+        recorder._store.commit_signal._numbers = Collects()  # type: ignore[assignment]
         assert served(lambda: append(recorder)) == 1
         assert not other
         assert len(recorder._store.holders) == 1

@@ -22,8 +22,8 @@ from rightful.errors import ClosedError, ForeignStoreError
 from rightful.storage.environment.lmdb_environment import Environment
 from rightful.storage.journal import journal_reader
 from rightful.storage.journal.journal import Journal
-from rightful.storage.journal.journal_records import END_BYTES, HEAD_BYTES, START, Mark, Tabled
-from rightful.storage.journal.journal_rows import Kept
+from rightful.storage.journal.journal_records import END_BYTES, HEAD_BYTES, START, Mark, TablesState
+from rightful.storage.journal.journal_rows import StoredRow
 from rightful.storage.port import LedgerEvent
 from rightful.storage.recorder import LMDBRecorder
 from rightful.storage.tables.row_codec import PlainCodec
@@ -111,7 +111,7 @@ def test_what_an_earlier_program_wrote_is_read_as_its_rows(disk: Disk) -> None:
     two = record(BODIES[1], 2, 1, 2, 104, one[64:96])
     disk.change(1_536, one + two + keyed(1, b"RfE3", two[64:96]))
     journal = disk.open()
-    tail, last, tree = journal.now()
+    tail, last, tree = journal.read_state()
 
     assert (last, journal.durable, tree[:40]) == (3, 1, ROOT_OF_3 + bytes(7) + b"\3")
     there = [(PlainCodec().unpack((row.value or b"")[32:], row.payload)) for row in tail.after(0, 3)]
@@ -130,7 +130,7 @@ def test_a_new_journal_has_its_size_on_the_disk(tmp_path: Path) -> None:
 
 
 def in_tables(recorder: LMDBRecorder) -> int:
-    return recorder.tables().env.tabled().size
+    return recorder.tables().env.tables_state().size
 
 
 @pytest.mark.parametrize(("more", "tabled"), [(0, 0), (1, limits.JOURNAL_ROWS + 1)], ids=["at", "past"])
@@ -161,11 +161,11 @@ def test_a_record_for_which_there_is_no_room_is_not_begun(disk: Disk) -> None:
     """Room is needed for the largest tree, 16 bytes more a row than what the row has, and what ends a journal."""
     around = START + HEAD_BYTES + 16 + 32 + 8 + 64 * 32 + END_BYTES
     whole = Disk(disk.path, 8_192).open()
-    whole.now()
-    assert whole.has_room([Kept(bytes(8_192 - around), None)])
-    assert not whole.has_room([Kept(bytes(8_193 - around), None)])
-    assert whole.has_room([Kept(bytes(100), bytes(8_092 - around))])
-    assert not whole.has_room([Kept(bytes(100), bytes(8_093 - around))])
+    whole.read_state()
+    assert whole.has_room([StoredRow(bytes(8_192 - around), None)])
+    assert not whole.has_room([StoredRow(bytes(8_193 - around), None)])
+    assert whole.has_room([StoredRow(bytes(100), bytes(8_092 - around))])
+    assert not whole.has_room([StoredRow(bytes(100), bytes(8_093 - around))])
 
 
 def test_a_full_journal_is_read_to_its_last_byte(disk: Disk) -> None:
@@ -239,19 +239,22 @@ def test_a_reader_that_slept_through_several_rounds_sees_the_last(disk: Disk) ->
             for _ in range(number + 1):
                 write(journal, f"{rounds}.{number}")
         assert seen(reader) == [f"{rounds}.{rounds - 1}"] * rounds
-        assert reader.now()[1:] == (journal.now()[1], b"tree of " + str(disk.tables.size + rounds).encode())
+        assert reader.read_state()[1:] == (
+            journal.read_state()[1],
+            b"tree of " + str(disk.tables.size + rounds).encode(),
+        )
 
 
 def test_one_who_has_the_turn_after_the_tables_took_all_begins_anew(disk: Disk) -> None:
     one, two = disk.open(), disk.open()
     write(one, "1", "2")
     assert seen(two) == ["1", "2"]
-    one.settle()
+    one.sync()
     disk.take(one, 3)  # and it was killed before it wrote the anchor
-    two.look_again(3)  # as the appender does when it finds all rows in the tables
+    two.invalidate(3)  # as the appender does when it finds all rows in the tables
     write(two, "4")
 
-    assert (seen(one), one.now()[1]) == (["4"], 4)
+    assert (seen(one), one.read_state()[1]) == (["4"], 4)
     assert disk.path.read_bytes()[START + 8 : START + 16] == (4).to_bytes(8, "big"), "not at the beginning"
 
 
@@ -318,7 +321,7 @@ def test_a_journal_that_begins_behind_the_end_of_the_tables_is_refused(disk: Dis
     write(disk.open(), "3")
     disk.tables = msgspec.structs.replace(disk.tables, size=1)
     with pytest.raises(ForeignStoreError, match="begins at position 3, and its tables end at 1"):
-        disk.open().now()
+        disk.open().read_state()
 
 
 def test_a_journal_that_was_emptied_after_the_tables_were_looked_at_is_not_refused(disk: Disk) -> None:
@@ -326,7 +329,7 @@ def test_a_journal_that_was_emptied_after_the_tables_were_looked_at_is_not_refus
     write(journal, "1")
     looked: list[int] = []
 
-    def tabled() -> Tabled:
+    def tabled() -> TablesState:
         looked.append(disk.tables.size)
         before = disk.tables
         if len(looked) == 1:
@@ -336,8 +339,8 @@ def test_a_journal_that_was_emptied_after_the_tables_were_looked_at_is_not_refus
             write(journal, "5")
         return before
 
-    reader = Journal(disk.path.parent, os.open(disk.path, os.O_RDONLY), PlainCodec(), tabled, disk.bond)
-    assert (seen(reader), reader.now()[1], looked) == (["5"], 5, [0, 4])
+    reader = Journal(disk.path.parent, os.open(disk.path, os.O_RDONLY), PlainCodec(), tabled, disk.key)
+    assert (seen(reader), reader.read_state()[1], looked) == (["5"], 5, [0, 4])
 
 
 @pytest.fixture
@@ -353,9 +356,9 @@ def test_a_store_closes_while_a_thread_looks_at_its_journal_for_the_first_time(
     assert recorder._store is not None
     env = recorder._store.env
     looking, closing = threading.Event(), threading.Event()
-    tabled, close = env.tabled, Environment._close_lmdb
+    tabled, close = env.tables_state, Environment._close_lmdb
 
-    def tables() -> Tabled:
+    def tables() -> TablesState:
         looking.set()
         assert closing.wait(PATIENCE_S)
         return tabled()
@@ -368,7 +371,7 @@ def test_a_store_closes_while_a_thread_looks_at_its_journal_for_the_first_time(
         assert looking.wait(PATIENCE_S)
         recorder.close()
 
-    monkeypatch.setattr(env.journal, "_tabled", tables)
+    monkeypatch.setattr(env.journal, "_tables_state", tables)
     monkeypatch.setattr(Environment, "_close_lmdb", close_lmdb)
     assert [type(each) for each in together(recorder.head, closed)] == [ClosedError, type(None)]
 
@@ -401,6 +404,6 @@ def test_mark_beyond_the_last_record_names_the_lost_row(disk: Disk) -> None:
     write(journal, "kept")
     assert seen(journal) == ["kept"]
 
-    disk.change(0, disk.bond.mark(Mark(round=1, position=2, end=journal._end + 200, check=bytes(32))))
+    disk.change(0, disk.key.mark(Mark(round=1, position=2, end=journal._end + 200, check=bytes(32))))
 
     assert seen(journal) == ["kept", None]

@@ -11,8 +11,8 @@ from tests.storage.journals import ID, Disk, seen, write
 
 from rightful.errors import ForeignStoreError
 from rightful.storage.journal.journal import Journal
-from rightful.storage.journal.journal_records import START, Bond
-from rightful.storage.journal.journal_rows import Kept
+from rightful.storage.journal.journal_records import START, JournalKey
+from rightful.storage.journal.journal_rows import StoredRow
 
 WORDS = [f"row-{n}-" + "x" * (37 * n % 91) for n in range(1, 13)]
 
@@ -111,15 +111,17 @@ def test_bytes_of_a_record_in_an_event_are_never_a_record(tmp_path: Path) -> Non
     for first, durable in ((2, 0), (3, 2), (3, 1), (4, 3)):
         for key in (bytes(32), b"\1" * 32):
             disk = Disk(tmp_path / "journal", START + 8_192)
-            seal = Bond(ID, key).seal(1)
-            record, check = seal.pack([Kept(bytes(32) + b"forged", None)], b"tree", first, durable, bytes(32))
-            forged = (record + seal.end(check)).decode("latin-1")
+            round_format = JournalKey(ID, key).round_format(1)
+            record, check = round_format.pack(
+                [StoredRow(bytes(32) + b"forged", None)], b"tree", first, durable, bytes(32)
+            )
+            forged = (record + round_format.end(check)).decode("latin-1")
             journal = disk.open()
             write(journal, "one")
             end = journal._end
             journal.begin_turn()
-            tail, _, _ = journal.now()
-            rows = [Kept(bytes(32) + forged.encode("latin-1"), None)]
+            tail, _, _ = journal.read_state()
+            rows = [StoredRow(bytes(32) + forged.encode("latin-1"), None)]
             tail.grow(rows, [])
             journal.write(rows, b"tree")  # and it is not synced
             torn = disk.path.read_bytes()

@@ -48,20 +48,20 @@ def test_a_turn_that_can_be_had_at_once_needs_no_other_thread(recorder: LMDBReco
 
 def test_who_waits_for_a_commit_of_this_process_is_woken(recorder: LMDBRecorder) -> None:
     assert recorder._store is not None
-    before = recorder._store.news.count
+    before = recorder._store.commit_signal.count
     assert served(lambda: append(recorder)) == 1
-    assert recorder._store.news.count == before + 1
+    assert recorder._store.commit_signal.count == before + 1
 
 
 def test_who_would_have_to_wait_for_another_process_gives_up_when_the_time_is_over(
     tmp_path: Path, recorder: LMDBRecorder
 ) -> None:
-    turnstile = locks.Turnstile(tmp_path / "s")  # another opening of the file, as another process has it
-    turnstile.acquire()
+    write_lock = locks.WriteLock(tmp_path / "s")  # another opening of the file, as another process has it
+    write_lock.acquire()
 
     error = served(lambda: recorder.decide(lambda _: [event("late")], timeout_s=0.05, inline=True))
-    turnstile.release()
-    turnstile.close()
+    write_lock.release()
+    write_lock.close()
 
     assert isinstance(error, BusyError)
     assert served(lambda: append(recorder)) == 1, "what was given up is never written"
@@ -108,11 +108,11 @@ def test_threads_that_serve_themselves_and_others_write_without_a_gap_and_one_tu
 ) -> None:
     """Their process has one lock for the turn: who gave back that of another would let another process in."""
     turns: list[str] = []
-    turnstile, acquire = writer_of(recorder)._turnstile, locks.Turnstile.acquire
-    release = turnstile.release
+    write_lock, acquire = writer_of(recorder)._write_lock, locks.WriteLock.acquire
+    release = write_lock.release
 
-    def noted_acquire(turnstile: locks.Turnstile, *, waits: bool = True) -> bool:
-        is_acquired = acquire(turnstile, waits=waits)
+    def noted_acquire(write_lock: locks.WriteLock, *, waits: bool = True) -> bool:
+        is_acquired = acquire(write_lock, waits=waits)
         turns.extend(["acquire"] * is_acquired)
         return is_acquired
 
@@ -120,8 +120,8 @@ def test_threads_that_serve_themselves_and_others_write_without_a_gap_and_one_tu
         turns.append("release")
         release()
 
-    monkeypatch.setattr(locks.Turnstile, "acquire", noted_acquire)
-    monkeypatch.setattr(turnstile, "release", noted_release)
+    monkeypatch.setattr(locks.WriteLock, "acquire", noted_acquire)
+    monkeypatch.setattr(write_lock, "release", noted_release)
 
     def write() -> list[int]:
         return [recorder.append([event()]) for _ in range(50)]
@@ -179,14 +179,14 @@ def test_a_sync_that_fails_leaves_it_unknown_and_the_next_turn_writes_it_again(
 def test_a_turn_that_cannot_be_given_back_is_told_and_keeps_nobody_waiting(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turnstile = writer_of(recorder)._turnstile
-    release = turnstile.release
+    write_lock = writer_of(recorder)._write_lock
+    release = write_lock.release
 
     def fails() -> None:
         release()
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(turnstile, "release", fails)
+    monkeypatch.setattr(write_lock, "release", fails)
     error = served(lambda: append(recorder))
     monkeypatch.undo()
 
@@ -233,28 +233,28 @@ def test_who_finds_others_waiting_when_it_could_begin_leaves_them_to_the_writer(
     tmp_path: Path, recorder: LMDBRecorder
 ) -> None:
     """It lingered for them, took their work, found another process writing, and dropped what was not its own."""
-    writer, turnstile, positions = writer_of(recorder), locks.Turnstile(tmp_path / "s"), list[int]()
+    writer, write_lock, positions = writer_of(recorder), locks.WriteLock(tmp_path / "s"), list[int]()
     threads = [threading.Thread(target=lambda: positions.append(recorder.append([event()]))) for _ in range(2)]
-    lock, put, queued = writer._at_work, writer._put, threading.Event()
+    lock, put, queued = writer._turn_lock, writer._put, threading.Event()
 
     def puts(request: Request) -> None:
         put(request)
         queued.set()
 
     def meanwhile() -> None:
-        writer._at_work, writer._company = lock, 2  # as after a commit for both
+        writer._turn_lock, writer._last_batch_size = lock, 2  # as after a commit for both
         for thread in threads:
             thread.start()
         while writer._thread is None or writer._queue.qsize() != 1:  # the writer has the other, and waits for us
             pass
         writer._put = puts  # type: ignore[method-assign]
 
-    turnstile.acquire()
-    writer._at_work = Late(lock, meanwhile)  # type: ignore[assignment]
+    write_lock.acquire()
+    writer._turn_lock = Late(lock, meanwhile)  # type: ignore[assignment]
     begun_last = begun(lambda: append(recorder))
     assert queued.wait(PATIENCE_S)
-    turnstile.release()
-    turnstile.close()
+    write_lock.release()
+    write_lock.close()
     for thread in threads:
         thread.join(5)
 

@@ -187,10 +187,10 @@ def test_whatever_ends_a_turn_reaches_its_caller_and_the_thread_writes_on(
         release()
         raise OSError("odd")
 
-    turnstile = writer_of(recorder)._turnstile
-    release = turnstile.release
+    write_lock = writer_of(recorder)._write_lock
+    release = write_lock.release
     with monkeypatch.context() as patch:
-        patch.setattr(turnstile, "release", fails)
+        patch.setattr(write_lock, "release", fails)
         with pytest.raises(OutcomeUnknownError, match="OSError: odd"):
             recorder.decide(lambda _: [row(1)], timeout_s=PATIENCE_S)
 

@@ -96,7 +96,7 @@ def test_a_process_syncs_the_tables_and_the_journal_once_before_it_shows_events_
     with LMDBRecorder(tmp_path / "s", kind="plain") as other, other.subscribe() as following:
         assert [next(following).position for _ in range(2)] == [1, 2]
         assert calls.take() == ["fdatasync data.mdb", "fdatasync journal"]
-        other.settle()
+        other.sync()
         assert calls.take() == []
 
 
@@ -108,7 +108,7 @@ def test_what_a_process_marked_durable_is_neither_written_nor_synced_again(
     calls = Calls(monkeypatch)
     with LMDBRecorder(tmp_path / "s", kind="plain") as other:
         assert other.decide(lambda _: []) == 1
-        other.settle()
+        other.sync()
         assert calls.take() == ["fdatasync data.mdb"]
 
 
@@ -121,7 +121,7 @@ def test_a_sync_for_who_follows_leaves_to_the_first_turn_what_it_may_not_have_wr
     recorder.close()
     calls = Calls(monkeypatch)
     with LMDBRecorder(tmp_path / "s", kind="plain") as other:
-        other.settle()
+        other.sync()
         calls.take()
         assert other.decide(lambda _: []) == 1
         assert calls.take() == APPEND, "it was not written again before it was answered"
@@ -131,14 +131,14 @@ def test_events_whose_sync_failed_come_again(recorder: LMDBRecorder, monkeypatch
     with recorder.subscribe() as following:
         assert recorder.append([event("1")]) == 1
         left = [OSError(errno.EIO, "once")]
-        settle = LMDBRecorder.settle
+        sync = LMDBRecorder.sync
 
         def failing(self: LMDBRecorder) -> None:
             if left:
                 raise left.pop()
-            settle(self)
+            sync(self)
 
-        monkeypatch.setattr(LMDBRecorder, "settle", failing)
+        monkeypatch.setattr(LMDBRecorder, "sync", failing)
         with pytest.raises(OSError, match="once"):
             next(following)
         recorder.append([event("2")])
@@ -152,14 +152,14 @@ def test_a_sync_that_fails_while_a_turn_writes_again_is_not_forgotten(
     recorder.append([event("1")])
     journal = journal_of(recorder)
     journal.doubt()
-    look = journal._look
+    look = journal._refresh
 
     def looking() -> None:
         monkeypatch.undo()
         look()
         journal.doubt()  # as a thread that follows does when its sync fails
 
-    monkeypatch.setattr(journal, "_look", looking)
+    monkeypatch.setattr(journal, "_refresh", looking)
     with pytest.raises(OutcomeUnknownError):
         recorder.append([event("2")])
 
@@ -202,10 +202,10 @@ def test_a_sync_that_began_in_doubt_proves_nothing(recorder: LMDBRecorder, monke
         return False
 
     calls.fail = meanwhile
-    journal.settle()
+    journal.sync()
 
     assert journal.durable == 0
-    journal.settle(journal.answered())
+    journal.sync(journal.answered())
     assert journal.durable == 1
 
 
@@ -216,7 +216,7 @@ def test_nothing_is_said_to_be_durable_by_a_journal_that_was_closed(recorder: LM
     recorder.close()
 
     with pytest.raises(ClosedError):
-        journal.settle(journal.answered())
+        journal.sync(journal.answered())
 
 
 def test_a_journal_that_is_opened_for_writing_is_the_one_that_readers_have(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_journal_that_is_opened_for_writing_is_the_one_that_readers_have(tmp_p
         before = journal_of(reader)
         with LMDBRecorder(folder, kind="plain") as writer:
             assert writer.append([event("1")]) == 1
-            assert before.now()[1] == 1
+            assert before.read_state()[1] == 1
             assert together(reader.head, writer.head) == [1, 1]
 
 

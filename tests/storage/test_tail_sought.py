@@ -10,7 +10,7 @@ from tests.storage.test_recorder import IDS, row
 
 from rightful.encoding.merkle import HASH_BYTES
 from rightful.storage.journal import journal_rows as module
-from rightful.storage.journal.journal_rows import Kept, Tail
+from rightful.storage.journal.journal_rows import JournalTail, StoredRow
 from rightful.storage.tables.row_codec import Codec, LedgerCodec, PlainCodec
 
 WORDS = ["t:s", "t:s2", 't:say "hi" \\ now', "t:é你好🦊", "t:" + "x" * 700, "t:a/b<&>", "t:\u2028"]
@@ -30,8 +30,8 @@ CASES = [(LedgerCodec(), ledgers), (PlainCodec(), plain)]
 Make = Callable[[int], DCBEvent]
 
 
-def kept(codec: Codec, events: list[DCBEvent]) -> list[Kept]:
-    return [Kept(bytes(HASH_BYTES) + codec.pack(event), None) for event in events]
+def kept(codec: Codec, events: list[DCBEvent]) -> list[StoredRow]:
+    return [StoredRow(bytes(HASH_BYTES) + codec.pack(event), None) for event in events]
 
 
 @pytest.mark.parametrize(("codec", "make"), CASES)
@@ -44,7 +44,7 @@ def test_what_is_sought_in_the_rows_is_what_the_index_finds(
     rows = kept(codec, events)
     for asked in (1_000_000, 0):
         monkeypatch.setattr(module, "_UNINDEXED", asked)
-        tail = Tail(100, codec)
+        tail = JournalTail(100, codec)
         if known:
             tail.grow(rows, events)
         else:
@@ -57,7 +57,7 @@ def test_what_is_sought_in_the_rows_is_what_the_index_finds(
 @pytest.mark.parametrize(("codec", "make"), CASES)
 def test_an_answer_is_the_same_however_often_one_asks_and_when_rows_come_and_go(codec: Codec, make: Make) -> None:
     events = [make(n) for n in range(30)]
-    rows, tail = kept(codec, events), Tail(0, codec)
+    rows, tail = kept(codec, events), JournalTail(0, codec)
     tag = events[8].tags[0]
     for count in (10, 20, 30):
         tail.rows += rows[len(tail.rows) : count]
@@ -71,7 +71,7 @@ def test_an_answer_is_the_same_however_often_one_asks_and_when_rows_come_and_go(
 def test_a_process_that_asks_once_decodes_only_what_it_looks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hook appends once; reading the tags of all rows would take it a millisecond."""
     codec, decoded = LedgerCodec(), list[bytes]()
-    tail = Tail(0, codec)
+    tail = JournalTail(0, codec)
     tail.rows += kept(codec, [ledgers(n) for n in range(10)])
     words = LedgerCodec.words
 
@@ -94,9 +94,9 @@ def test_a_damaged_row_has_no_tags(monkeypatch: pytest.MonkeyPatch) -> None:
     for asked in (0, 9):
         monkeypatch.setattr(module, "_UNINDEXED", asked)
         codec = LedgerCodec()
-        tail = Tail(0, codec)
+        tail = JournalTail(0, codec)
         [good] = kept(codec, [ledgers(1)])
         assert good.value is not None
-        tail.rows += [Kept(None, None), Kept(good.value[:-1], None), good]
+        tail.rows += [StoredRow(None, None), StoredRow(good.value[:-1], None), good]
 
         assert list(tail.tagged(f"id:{IDS[1]}")) == [3]

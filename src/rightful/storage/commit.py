@@ -17,9 +17,9 @@ from rightful.encoding.merkle import HASH_BYTES, LEAF, Frontier
 from rightful.errors import StorageError
 from rightful.storage.environment.lmdb_environment import Environment
 from rightful.storage.environment.lmdb_errors import storage_error
-from rightful.storage.journal.journal_reader import Known
-from rightful.storage.journal.journal_records import Tabled
-from rightful.storage.journal.journal_rows import Kept, Tail, is_damaged
+from rightful.storage.journal.journal_reader import JournalState
+from rightful.storage.journal.journal_records import TablesState
+from rightful.storage.journal.journal_rows import JournalTail, StoredRow, is_damaged
 from rightful.storage.port import Decision, LedgerEvent
 from rightful.storage.tables.query import positions
 from rightful.storage.tables.snapshot import Snapshot
@@ -32,8 +32,8 @@ _Added = tuple[bytes, LedgerEvent] | None
 """The last row that this process added, as the tail stores it, and its event."""
 
 
-class Appender:
-    """Implements `writer.Session` for a recorder: one per writer, used by the thread that has the write lock."""
+class RowCommitter:
+    """Implements `writer.Committer` for a recorder: one per writer, used by the thread that has the write lock."""
 
     def __init__(self, env: Environment) -> None:
         self._tables = Tables(env)
@@ -42,37 +42,38 @@ class Appender:
         self._frontier = Frontier()
         self._tree = self._frontier.record()  # the record of `_frontier`; b"" while it changes
         self._reading: lmdb.Transaction[bytes] | None = None
-        self._now: _View | None = None  # set from `begin` until the rows are written or abandoned
+        self._snapshot: _View | None = None  # set from `begin` until the rows are written or abandoned
         self._added: _Added = None
         self._is_adding = False
-        self._is_over = False  # whether the previous call of `begin` was followed by a commit, with nothing to undo
+        self._is_clean = False  # whether the previous call of `begin` was followed by a commit, with nothing to undo
         self._unclear = False  # whether it is unknown what of our last commit is on the disk
         self._answered = 0, b""  # the last journal record that the answers depend on
 
     def begin(self) -> None:
         """Read the current state of the store."""
-        if not self._is_over:
+        if not self._is_clean:
             self.abandon()  # what an exception left
-        self._is_over = False
+        self._is_clean = False
         journal = self._env.journal
-        now = self._look(journal.begin_turn())
-        if self._unclear or now.txn.id() != self._env.newest_transaction():
-            self._leave()
+        snapshot = self._begin_read(journal.begin_turn())
+        if self._unclear or snapshot.txn.id() != self._env.newest_transaction():
+            self._end_read()
             self._commit_again()
-            now = self._look(journal.now())
-        if now.head == now.tabled and (now.tail.rows or now.tail.start != now.head):  # LMDB has every row
-            self._leave()
-            journal.look_again(now.head)
-            now = self._look(journal.now())
-        if now.head == now.tabled:  # else the process that began the round did
-            self._tables.settle(now.txn.id())
-        if not self._tree or now.stored_tree != self._tree:
-            tree, self._tree = now.tree(), b""
-            self._frontier = self._tables.frontier(tree, is_checked=now.head > now.tabled)
+            snapshot = self._begin_read(journal.read_state())
+        tail, head = snapshot.tail, snapshot.head
+        if head == snapshot.tables_head and (tail.rows or tail.start != head):  # LMDB has every row
+            self._end_read()
+            journal.invalidate(head)
+            snapshot = self._begin_read(journal.read_state())
+        if snapshot.head == snapshot.tables_head:  # else the process that began the round did
+            self._tables.sync(snapshot.txn.id())
+        if not self._tree or snapshot.stored_tree != self._tree:
+            tree, self._tree = snapshot.tree(), b""
+            self._frontier = self._tables.frontier(tree, is_checked=snapshot.head > snapshot.tables_head)
             self._tree = tree
-        self._now, self._before = now, now.head
+        self._snapshot, self._head_before = snapshot, snapshot.head
 
-    def _look(self, known: Known) -> _View:
+    def _begin_read(self, known: JournalState) -> _View:
         self._reading = self._env.begin_read()
         return _View(self._tables, self._reading, *known)
 
@@ -94,7 +95,7 @@ class Appender:
 
     def apply(self, request: Request) -> int:
         """Run a decision and add its events; return the position of the last."""
-        decision, view = cast("Decision", request.work), self._now
+        decision, view = cast("Decision", request.work), self._snapshot
         assert view is not None
         view.added = self._added
         events = decision(view)
@@ -105,23 +106,23 @@ class Appender:
 
     def _add(self, events: Sequence[DCBEvent]) -> None:
         """Add rows at the next positions. Everything that can be refused is refused before the first row."""
-        rows, leaves, pack = list[Kept](), list[bytes](), self._tables.codec.pack
+        rows, leaves, pack = list[StoredRow](), list[bytes](), self._tables.codec.pack
         for event in events:
             record = pack(event)
             for word in (event.type, *event.tags):
                 word.encode()
             leaf = sha256(LEAF + record).digest()
             leaves.append(leaf)
-            rows.append(Kept(leaf + record, event.payload if isinstance(event, LedgerEvent) else None))
-        now = self._now
-        assert now is not None
+            rows.append(StoredRow(leaf + record, event.payload if isinstance(event, LedgerEvent) else None))
+        snapshot = self._snapshot
+        assert snapshot is not None
         self._is_adding, self._tree = True, b""
-        now.tail.grow(rows, events)
+        snapshot.tail.grow(rows, events)
         if len(leaves) == 1:
             self._frontier.add(leaves[0])
         else:
             self._frontier.extend(leaves)
-        now.head = self._frontier.size
+        snapshot.head = self._frontier.size
         added = rows[-1].value
         self._added = (added, events[-1]) if added is not None and isinstance(events[-1], LedgerEvent) else None
         self._is_adding = False
@@ -137,29 +138,29 @@ class Appender:
             SpoiledError: Nothing was written.
             UnclearError: It is not known whether anything was written.
         """
-        now, journal = self._now, self._env.journal
-        assert now is not None
-        now.txn.abort()
-        self._reading, tail = None, now.tail
-        rows = tail.rows[self._before - tail.start :] if self._before > tail.start else tail.rows[:]
+        snapshot, journal = self._snapshot, self._env.journal
+        assert snapshot is not None
+        snapshot.txn.abort()
+        self._reading, tail = None, snapshot.tail
+        rows = tail.rows[self._head_before - tail.start :] if self._head_before > tail.start else tail.rows[:]
         if not rows:
             self._answered = journal.answered()
-            self._now = None
-            self._is_over = True
+            self._snapshot = None
+            self._is_clean = True
             return
-        if not tail.start + len(tail.rows) == now.head == self._frontier.size == self._before + len(rows):
+        if not tail.start + len(tail.rows) == snapshot.head == self._frontier.size == self._head_before + len(rows):
             self.abandon()
             raise SpoiledError from StorageError(f"the rows for {self._env.root} are not those of its tree")
         tree = self._frontier.record()
         try:
             if journal.has_room(rows):
                 try:
-                    self._answered = journal.write(rows, tree, self._before)
+                    self._answered = journal.write(rows, tree, self._head_before)
                 except StorageError as error:
                     raise SpoiledError from error
             else:
                 self._answered = journal.answered()
-                journal.emptied(self._into_tables(now, tree))
+                journal.emptied(self._into_tables(snapshot, tree))
                 self._answered = journal.answered()
         except BaseException as error:
             self.abandon()
@@ -167,16 +168,16 @@ class Appender:
                 journal.doubt()
                 self._unclear = True
             raise
-        self._now = None
+        self._snapshot = None
         self._tree = tree
-        self._is_over = True
+        self._is_clean = True
 
-    def _into_tables(self, now: Snapshot, tree: bytes) -> Tabled:
+    def _into_tables(self, snapshot: Snapshot, tree: bytes) -> TablesState:
         """Put new rows and the whole journal into the tables; return what the tables record about it."""
-        closing, tail = self._settled_round(), now.tail
+        closing, tail = self._synced_round(), snapshot.tail
         try:
             txn = self._transaction.begin()
-            self._put_all(txn, tail, max(now.tabled, tail.start) + 1)
+            self._put_all(txn, tail, max(snapshot.tables_head, tail.start) + 1)
             self._tables.write_tree(txn, tree)
             if closing is not None:
                 txn.put(ROUND, closing[0].to_bytes(8, "big") + closing[1], db=self._env.tables["meta"])
@@ -186,17 +187,21 @@ class Appender:
             cause = storage_error(self._env.root, error) if isinstance(error, lmdb.Error) else error
             raise SpoiledError from cause
         last = pack_position(tail.last), cast("bytes", tail.row(tail.last).value)
-        self._tables.settled(self._transaction.commit(lambda now: self._stands(now, *last)))
+        self._tables.note_synced(self._transaction.commit(lambda snapshot: self._has_row(snapshot, *last)))
         size, root = tail.last, tree[:HASH_BYTES]
-        return Tabled(size, root) if noted is None else Tabled(size, root, int.from_bytes(noted[:8], "big"), noted[8:])
+        return (
+            TablesState(size, root)
+            if noted is None
+            else TablesState(size, root, int.from_bytes(noted[:8], "big"), noted[8:])
+        )
 
-    def _settled_round(self) -> tuple[int, bytes] | None:
+    def _synced_round(self) -> tuple[int, bytes] | None:
         """Sync the journal, so that no power cut can lose the last record, and return that record for the tables."""
         journal = self._env.journal
         closing = journal.closing()
         if closing is not None:
             try:
-                journal.settle(self._answered)
+                journal.sync(self._answered)
             except OSError as error:
                 raise SpoiledError from storage_error(self._env.root, error)
         return closing
@@ -209,25 +214,25 @@ class Appender:
             UnclearError: It is not known whether anything was written.
         """
         self.begin()
-        now = self._now
-        assert now is not None
-        tree = now.tree()
-        self._leave()
+        snapshot = self._snapshot
+        assert snapshot is not None
+        tree = snapshot.tree()
+        self._end_read()
         txn = self._transaction.begin()
         try:
-            if now.head > now.tabled:
-                self._put_all(txn, now.tail, now.tabled + 1)
+            if snapshot.head > snapshot.tables_head:
+                self._put_all(txn, snapshot.tail, snapshot.tables_head + 1)
                 self._tables.write_tree(txn, tree)
             txn.put(ABOUT, about, db=self._env.tables["meta"])  # the store may have been reopened meanwhile
         except lmdb.Error as error:
             self._transaction.abort()
             raise SpoiledError from storage_error(self._env.root, error)
-        self._transaction.commit(lambda now: bool(now.get(ABOUT, db=self._env.tables["meta"]) == about))
+        self._transaction.commit(lambda snapshot: bool(snapshot.get(ABOUT, db=self._env.tables["meta"]) == about))
 
-    def _stands(self, txn: lmdb.Transaction[bytes], key: bytes, value: bytes) -> bool:
+    def _has_row(self, txn: lmdb.Transaction[bytes], key: bytes, value: bytes) -> bool:
         return bool(txn.get(key, db=self._env.tables["rows"]) == value)  # the store was reopened
 
-    def _put_all(self, txn: lmdb.Transaction[bytes], tail: Tail, first: int) -> None:
+    def _put_all(self, txn: lmdb.Transaction[bytes], tail: JournalTail, first: int) -> None:
         """Put the rows from a position on into the tables.
 
         A damaged row stays missing. A read of it raises `DamagedRowError`.
@@ -255,18 +260,18 @@ class Appender:
 
     def abandon(self) -> None:
         """Discard what was added, or what an exception left half added."""
-        self._leave()
+        self._end_read()
         self._transaction.abort()
-        if self._now is not None:
-            self._env.journal.cut(self._now.tail)
-            self._now, self._tree = None, b""  # so that the frontier is read again
+        if self._snapshot is not None:
+            self._env.journal.cut(self._snapshot.tail)
+            self._snapshot, self._tree = None, b""  # so that the frontier is read again
         self._is_adding = False
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Sync everything that the answers rely on."""
-        self._env.journal.settle(self._answered)
+        self._env.journal.sync(self._answered)
 
-    def _leave(self) -> None:
+    def _end_read(self) -> None:
         if self._reading is not None:
             self._reading.abort()
             self._reading = None
@@ -288,7 +293,7 @@ class _View(Snapshot):
 
     def last(self) -> LedgerEvent | None:
         """Return the last row; None if the store is empty."""
-        if self.added is not None and self.head > self.tabled and self.tail.rows[-1].value is self.added[0]:
+        if self.added is not None and self.head > self.tables_head and self.tail.rows[-1].value is self.added[0]:
             return self.added[1]
         return self._event(self.head) if self.head else None
 

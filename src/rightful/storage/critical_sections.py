@@ -17,7 +17,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S")
 
-_DOORS: Final = 16
+_LOCKS: Final = 16
 """How many locks the readers are spread over. Threads that share one exclude each other."""
 
 
@@ -48,13 +48,13 @@ def locked(name: str) -> Callable[[Callable[Concatenate[S, P], T]], Callable[Con
     return decorate
 
 
-class Doors:
+class ReadWriteLock:
     """Protects an object that many threads use at once and one thread at a time may replace (a readers-writer lock)."""
 
-    __slots__ = ("_doors",)
+    __slots__ = ("_locks",)
 
     def __init__(self) -> None:
-        self._doors: list[Any] = [threading.RLock() for _ in range(_DOORS)]
+        self._locks: list[Any] = [threading.RLock() for _ in range(_LOCKS)]
 
     def shared(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """Return what the work returns; nothing is replaced during the work."""
@@ -62,8 +62,8 @@ class Doors:
 
     def alone(self, work: Callable[[], T]) -> T:
         """Return what the work returns; no other thread shares during the work."""
-        doors = self._doors[::-1]  # in the order of `close`
-        return _run_with_eight(doors[:8], _run_with_eight, doors[8:], work)
+        locks = self._locks[::-1]  # in the order of `close`
+        return _run_with_eight(locks[:8], _run_with_eight, locks[8:], work)
 
     def close(self, timeout_s: float) -> bool:
         """Keep all other threads out until `open`. Return whether that succeeded.
@@ -73,22 +73,22 @@ class Doors:
         if self.is_mine():
             return False
         until = time.monotonic() + timeout_s
-        for count, door in enumerate(reversed(self._doors)):
-            if not door.acquire(timeout=max(until - time.monotonic(), 0)):
-                for closed in self._doors[_DOORS - count :]:
+        for count, lock in enumerate(reversed(self._locks)):
+            if not lock.acquire(timeout=max(until - time.monotonic(), 0)):
+                for closed in self._locks[_LOCKS - count :]:
                     closed.release()
                 return False
         return True
 
     def open(self) -> None:
         """Admit other threads again."""
-        for door in self._doors:
-            while door._is_owned():  # noqa: SLF001 - as `threading.Condition` does
-                door.release()
+        for lock in self._locks:
+            while lock._is_owned():  # noqa: SLF001 - as `threading.Condition` does
+                lock.release()
 
     def is_mine(self) -> bool:
         """Return whether this thread shares, or keeps the others out."""
         return bool(self._own()._is_owned())  # noqa: SLF001 - as `threading.Condition` does
 
     def _own(self) -> Any:  # noqa: ANN401 - typeshed has no common name for the two lock types
-        return self._doors[(threading.get_ident() >> 12) % _DOORS]  # an identity is an address: drop its page offset
+        return self._locks[(threading.get_ident() >> 12) % _LOCKS]  # an identity is an address: drop its page offset

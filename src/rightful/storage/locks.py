@@ -1,8 +1,8 @@
 """Locks between processes, outside LMDB's own.
 
 LMDB's writer lock has neither a timeout nor a queue. So every process that opens a store locks
-`ledger.lock` shared; compaction, repair and restore lock it exclusively. Writers pass a turnstile of
-two locks, so that a process that writes in a tight loop cannot starve the others: only the owner of
+`ledger.lock` shared; compaction, repair and restore lock it exclusively. Writers need the write lock,
+which is two locks, so that a process that writes in a tight loop cannot starve the others: only the owner of
 `queue.lock` waits for `writer.lock`. Each lock is a flock, which the system releases when its process
 ends, however it ends.
 """
@@ -127,17 +127,17 @@ class Flock:
         self._file.close()
 
 
-class Turnstile:
+class WriteLock:
     """The write lock between processes. Both waits block; neither polls.
 
     Attributes:
         release: Releases the write lock.
     """
 
-    __slots__ = ("_at_once", "_queue", "_writer", "release")
+    __slots__ = ("_queue", "_times_in_a_row", "_writer", "release")
 
     def __init__(self, folder: Path) -> None:
-        self._at_once = 0
+        self._times_in_a_row = 0
         self._queue = Flock.open(folder / "queue.lock")
         try:
             self._writer = Flock.open(folder / "writer.lock")
@@ -151,12 +151,12 @@ class Turnstile:
 
         Queues after `TURNS_AT_ONCE` acquisitions in a row, so that queued processes get a chance.
         """
-        if self._at_once < limits.TURNS_AT_ONCE and self._writer.try_exclusive():
-            self._at_once += 1
+        if self._times_in_a_row < limits.TURNS_AT_ONCE and self._writer.try_exclusive():
+            self._times_in_a_row += 1
             return True
         if not waits:
             return False
-        self._at_once = 0
+        self._times_in_a_row = 0
         self._queue.exclusive()
         try:
             self._writer.exclusive()

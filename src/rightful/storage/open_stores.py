@@ -23,7 +23,7 @@ from rightful.storage.environment import store_files
 from rightful.storage.environment.lmdb_environment import Environment
 from rightful.storage.environment.lmdb_errors import storage_error
 from rightful.storage.tables.store_kinds import Kind
-from rightful.storage.writer import News, SessionMaker, Writer
+from rightful.storage.writer import CommitSignal, CommitterMaker, Writer
 
 _HANDSHAKE_MS: Final = 5_000
 """How long a parent waits until its child has closed what it inherited; milliseconds."""
@@ -38,21 +38,21 @@ class Store:
 
     Attributes:
         env: The LMDB environment.
-        news: Notifies this process's threads of its own commits.
+        commit_signal: Notifies this process's threads of its own commits.
         writer: Commits for all handles; None while only readers have it open.
         holders: One object for each handle on it.
         is_closing: Whether the last handle is releasing the store, or has released it.
         shutting: The lock of the thread that closes the store.
     """
 
-    def __init__(self, env: Environment, make_session: SessionMaker, holder: object) -> None:
+    def __init__(self, env: Environment, make_committer: CommitterMaker, holder: object) -> None:
         self.env = env
-        self.news = News()
+        self.commit_signal = CommitSignal()
         self.holders = {holder}
         self.is_closing = False
         self.shutting = threading.RLock()
-        self._make_session = make_session
-        self.writer = None if env.readonly else Writer(env, make_session(env), self.news)
+        self._make_committer = make_committer
+        self.writer = None if env.readonly else Writer(env, make_committer(env), self.commit_signal)
 
     def wait_until(
         self, reached: Callable[[], bool], timeout_s: float | None = None, stop: threading.Event | None = None
@@ -67,7 +67,7 @@ class Store:
         until = None if timeout_s is None else time.monotonic() + timeout_s
         glance_s, seen = _GLANCE_MIN_S, (-1, -1, -1)
         while True:
-            now = self.news.count, self.env.last_transaction(), self.env.journal.now()[1]
+            now = self.commit_signal.count, self.env.last_transaction(), self.env.journal.read_state()[1]
             if now != seen:
                 seen, glance_s = now, _GLANCE_MIN_S
                 if reached():
@@ -75,14 +75,14 @@ class Store:
             left_s = glance_s if until is None else min(glance_s, until - time.monotonic())
             if left_s <= 0 or (stop is not None and stop.is_set()):
                 return False
-            self.news.wait(seen[0], left_s)
+            self.commit_signal.wait(seen[0], left_s)
             glance_s = min(2 * glance_s, _GLANCE_MAX_S)
 
     def allow_writing(self) -> None:
         """Start a writer, if there is none."""
         if self.writer is None:
             self.env.allow_writing()
-            self.writer = Writer(self.env, self._make_session(self.env), self.news)
+            self.writer = Writer(self.env, self._make_committer(self.env), self.commit_signal)
 
     def shut(self) -> None:
         """Stop the writer, then close. After an exception it can be called again."""
@@ -115,7 +115,7 @@ def acquire(
     holder: object,
     path: str | os.PathLike[str],
     kind: Kind,
-    make_session: SessionMaker,
+    make_committer: CommitterMaker,
     *,
     create: bool = False,
     readonly: bool = False,
@@ -126,7 +126,7 @@ def acquire(
         holder: Any object of the handle's own; it identifies the handle from then on.
         path: The folder.
         kind: The kind that the store must have.
-        make_session: Creates its writer's `Session`.
+        make_committer: Creates its writer's `Committer`.
         create: Create the store if it does not exist.
         readonly: Request read access only.
 
@@ -147,7 +147,7 @@ def acquire(
         key = _identity(root)
         store = _registry.stores.get(key)
         if store is None:
-            _registry.stores[key] = store = _open(root, kind, make_session, holder, readonly=readonly)
+            _registry.stores[key] = store = _open(root, kind, make_committer, holder, readonly=readonly)
         elif not store.is_closing:
             _share(store, kind, holder, readonly=readonly)
         return store
@@ -166,7 +166,7 @@ def _share(store: Store, kind: Kind, holder: object, *, readonly: bool) -> None:
     store.holders.add(holder)
 
 
-def _open(root: Path, kind: Kind, make_session: SessionMaker, holder: object, *, readonly: bool) -> Store:
+def _open(root: Path, kind: Kind, make_committer: CommitterMaker, holder: object, *, readonly: bool) -> Store:
     env = Environment(root, kind, readonly=readonly)
     try:
         env.open()
@@ -174,7 +174,7 @@ def _open(root: Path, kind: Kind, make_session: SessionMaker, holder: object, *,
             from rightful.storage.journal.journal_upgrade import upgrade  # a store needs it once
 
             upgrade(env)
-        return Store(env, make_session, holder)
+        return Store(env, make_committer, holder)
     except BaseException:
         env.close()
         raise
@@ -189,7 +189,7 @@ def release(holder: object) -> None:
     for store in run_locked(_registry.lock, _given_back, holder):
         if store.is_closing:
             _shut(store)
-        store.news.announce()  # threads that wait through this handle must notice that it is closed
+        store.commit_signal.announce()  # threads that wait through this handle must notice that it is closed
 
 
 def _given_back(holder: object) -> list[Store]:

@@ -18,11 +18,11 @@ from rightful import limits
 from rightful.encoding.merkle import HASH_BYTES, LEAF
 from rightful.errors import ClosedError, ReadOnlyStoreError
 from rightful.storage import open_stores
-from rightful.storage.commit import Appender
+from rightful.storage.commit import RowCommitter
 from rightful.storage.environment.lmdb_errors import storage_error
 from rightful.storage.port import Decision, LedgerRecorder, Row, View
 from rightful.storage.tables.query import raw_rows, words_like
-from rightful.storage.tables.snapshot import look
+from rightful.storage.tables.snapshot import read_snapshot
 from rightful.storage.tables.store_tables import KINDS, Tables
 from rightful.storage.writer import Writer
 
@@ -61,7 +61,7 @@ class LMDBRecorder(LedgerRecorder):
         self._writer: Writer | None = None  # if it may write
         try:
             self._store = open_stores.acquire(
-                self._handle, path, KINDS[kind], Appender, create=create, readonly=readonly
+                self._handle, path, KINDS[kind], RowCommitter, create=create, readonly=readonly
             )
             self._writer = None if readonly else self._store.writer
             self._tables = Tables(self._store.env)
@@ -151,7 +151,7 @@ class LMDBRecorder(LedgerRecorder):
     def columns(self, after: int, limit: int = limits.PAGE_ROWS) -> tuple[list[bytes], list[bytes | None]]:
         """As `LedgerRecorder.columns`."""
         tables = self.tables()
-        values, payloads = look(tables, lambda now: raw_rows(now, after, limit))
+        values, payloads = read_snapshot(tables, lambda snapshot: raw_rows(snapshot, after, limit))
         records = [value[HASH_BYTES:] for value in values]
         leaves = [sha256(LEAF + record).digest() for record in records]
         if leaves != [value[:HASH_BYTES] for value in values]:
@@ -161,25 +161,25 @@ class LMDBRecorder(LedgerRecorder):
 
     def tags_like(self, start: str, limit: int) -> list[str]:
         """As `LedgerRecorder.tags_like`, from the index."""
-        return look(self.tables(), lambda now: words_like(now, start, limit))
+        return read_snapshot(self.tables(), lambda snapshot: words_like(snapshot, start, limit))
 
     def head(self) -> int:
         """Return the last position; 0 if the store is empty."""
-        return look(self.tables(), lambda now: now.head)
+        return read_snapshot(self.tables(), lambda snapshot: snapshot.head)
 
     def tree_head(self) -> tuple[int, bytes]:
         """Return the number of rows and the root over their leaves, both from one transaction."""
-        return look(self.tables(), lambda now: (now.head, now.tree()[:HASH_BYTES]))
+        return read_snapshot(self.tables(), lambda snapshot: (snapshot.head, snapshot.tree()[:HASH_BYTES]))
 
     def wait_beyond(self, position: int, timeout_s: float | None = None, stop: threading.Event | None = None) -> int:
         """As `LedgerRecorder.wait_beyond`."""
         self._open().wait_until(lambda: self.head() > position, timeout_s, stop)
         head = self.head()
         if head > position:
-            self.settle()
+            self.sync()
         return head
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Sync the rows returned so far. Commits are visible before they are synced: call it to store a position.
 
         Raises:
@@ -187,15 +187,15 @@ class LMDBRecorder(LedgerRecorder):
         """
         try:
             env = self._open().env
-            self._tables.settle(env.last_transaction())
-            env.journal.settle()
+            self._tables.sync(env.last_transaction())
+            env.journal.sync()
         except OSError as error:
             raise storage_error(Path(self._path), error) from error
 
     def wake(self) -> None:
         """Wake waiting threads, so that they check whether they should stop."""
         if self._store is not None and self._store.env.is_ours():
-            self._store.news.announce()
+            self._store.commit_signal.announce()
 
     def rest(self) -> None:
         """As `LedgerRecorder.rest`, for the pages of the memory map."""

@@ -52,11 +52,11 @@ class Transaction:
             self._txn.abort()  # has no effect if it has ended
             self._txn = None
 
-    def commit(self, stands: Callable[[lmdb.Transaction[bytes]], bool]) -> int:
+    def commit(self, is_stored: Callable[[lmdb.Transaction[bytes]], bool]) -> int:
         """Commit the transaction, durable on return; return its number.
 
         Args:
-            stands: Returns whether the transaction's last write is stored. Called if the commit failed.
+            is_stored: Returns whether the transaction's last write is stored. Called if the commit failed.
 
         Raises:
             SpoiledError: Nothing was written.
@@ -66,11 +66,11 @@ class Transaction:
         try:
             self._txn.commit()
         except lmdb.Error as error:
-            self._settle(error, stands)
+            self._resolve_failure(error, is_stored)
         self._txn = None
         return self._number
 
-    def _settle(self, error: lmdb.Error, stands: Callable[[lmdb.Transaction[bytes]], bool]) -> None:
+    def _resolve_failure(self, error: lmdb.Error, is_stored: Callable[[lmdb.Transaction[bytes]], bool]) -> None:
         """Find out what a failed commit did: reopen the store, and compare the bytes that it was to write.
 
         We still have the write lock, so what is stored now is ours or older. The disk may have the meta page of the
@@ -80,7 +80,7 @@ class Transaction:
         try:
             self._env.reopen()
             store_files.sync_data(self._env.data.parent)
-            there = self._env.read(lambda txn: txn.id() == self._number and stands(txn))
+            there = self._env.read(lambda txn: txn.id() == self._number and is_stored(txn))
         except (lmdb.Error, OSError, StorageError) as again:
             raise UnclearError(f"{error}; {again}") from error
         if not there:

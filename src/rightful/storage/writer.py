@@ -28,7 +28,7 @@ from rightful.errors import BusyError, ClosedError, ForkedError, OutcomeUnknownE
 from rightful.storage.critical_sections import locked, run_locked
 from rightful.storage.environment.lmdb_environment import Environment
 from rightful.storage.environment.lmdb_errors import storage_error
-from rightful.storage.locks import Turnstile
+from rightful.storage.locks import WriteLock
 from rightful.storage.transaction import SpoiledError, UnclearError
 
 _CHECK_READERS_EVERY: Final = 256
@@ -47,7 +47,7 @@ class Request:
     """One caller's work, its claim and its outcome.
 
     Attributes:
-        work: What to do; the session knows how.
+        work: What to do; the committer knows how.
         claim: Acquired by the writer to run it, or by the caller to withdraw it.
         done: Locked until there is an outcome.
         result: What the work returned.
@@ -57,7 +57,7 @@ class Request:
 
     __slots__ = ("claim", "done", "error", "events", "result", "work")
 
-    def __init__(self, work: Any) -> None:  # noqa: ANN401 - each session has its own
+    def __init__(self, work: Any) -> None:  # noqa: ANN401 - each committer has its own
         self.work = work
         self.claim = threading.Lock()
         self.done = threading.Lock()
@@ -71,7 +71,7 @@ class Request:
         return tuple(tag[3:] for event in self.events for tag in event.tags if tag.startswith("id:"))
 
 
-class Session(Protocol):
+class Committer(Protocol):
     """What a kind of store does while it has the write lock."""
 
     def begin(self) -> None:
@@ -89,11 +89,11 @@ class Session(Protocol):
     def abandon(self) -> None:
         """Write nothing of what was applied."""
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Sync everything that the answers rely on, after the write lock was released."""
 
 
-class News:
+class CommitSignal:
     """Notifies waiting threads of this process about commits.
 
     It has no lock, which a waiting thread that an exception interrupts could leave locked.
@@ -113,41 +113,41 @@ class News:
 
     def wait(self, seen: int, timeout_s: float) -> None:
         """Wait until the count differs from `seen`, or the time limit passes."""
-        news = threading.Lock()
-        news.acquire()
-        self._waiting.append(news)
+        commit_signal = threading.Lock()
+        commit_signal.acquire()
+        self._waiting.append(commit_signal)
         if self.count == seen:
-            news.acquire(timeout=timeout_s)
+            commit_signal.acquire(timeout=timeout_s)
         with contextlib.suppress(ValueError):
-            self._waiting.remove(news)
+            self._waiting.remove(commit_signal)
 
 
 class Writer:
     """The writer of one environment in this process.
 
     Attributes:
-        news: Where its commits are announced.
+        commit_signal: Where its commits are announced.
     """
 
-    def __init__(self, env: Environment, session: Session, news: News) -> None:
-        self.news = news
+    def __init__(self, env: Environment, committer: Committer, commit_signal: CommitSignal) -> None:
+        self.commit_signal = commit_signal
         self._env = env
-        self._session = session
+        self._committer = committer
         self._queue: SimpleQueue[Request] = SimpleQueue()
         self._end = Request(None)  # the last request in the queue, once the store is closed
-        self._door = threading.Lock()
-        self._open = True
+        self._queue_lock = threading.Lock()
+        self._is_open = True
         self._thread: threading.Thread | None = None
         self._batch: list[Request] = []  # taken from the queue and not yet answered
-        self._turnstile = Turnstile(env.root)
-        self._at_work = threading.Lock()  # held by the thread that has the write lock, or waits for it
-        self._inside = threading.RLock()  # held while it has the write lock, and until everything is synced
-        self._company = 1
+        self._write_lock = WriteLock(env.root)
+        self._turn_lock = threading.Lock()  # held by the thread that has the write lock, or waits for it
+        self._commit_lock = threading.RLock()  # held while it has the write lock, and until everything is synced
+        self._last_batch_size = 1
         self._commits = 0
 
     # -- the callers' side -----------------------------------------------------------------
 
-    def submit(self, work: Any, timeout_s: float | None, *, inline: bool = False) -> Any:  # noqa: ANN401 - each session has its own
+    def submit(self, work: Any, timeout_s: float | None, *, inline: bool = False) -> Any:  # noqa: ANN401 - each committer has its own
         """Queue the work, wait, and return its result or raise its error.
 
         Args:
@@ -163,44 +163,44 @@ class Writer:
         if self._env.pid != os.getpid():
             raise ForkedError(str(self._env.root))
         request = Request(work)
-        if not (inline and self._is_served_here(request)):
+        if not (inline and self._committed_inline(request)):
             self._put(request)
             self._wait(request, timeout_s)
         if request.error is not None:
             raise request.error
         return request.result
 
-    def _is_served_here(self, request: Request) -> bool:
+    def _committed_inline(self, request: Request) -> bool:
         """Do the work in the caller's thread if no other caller writes or waits; return whether it was done."""
         batch, has_lock, is_served = [request], False, False
         try:
-            has_lock = self._at_work.acquire(blocking=False)
-            if has_lock and self._open and self._company < 2 and self._queue.empty():  # noqa: PLR2004 - else it would linger
-                is_served = self._take_turn(batch, waits=False)
-            has_lock = has_lock and bool(self._at_work.release())  # type: ignore[func-returns-value]  # on one line
+            has_lock = self._turn_lock.acquire(blocking=False)
+            if has_lock and self._is_open and self._last_batch_size < 2 and self._queue.empty():  # noqa: PLR2004 - else it would linger
+                is_served = self._run_turn(batch, waits=False)
+            has_lock = has_lock and bool(self._turn_lock.release())  # type: ignore[func-returns-value]  # on one line
         except BaseException:
             if has_lock:
-                self._at_work.release()
+                self._turn_lock.release()
             raise
         if is_served:
-            self._tell(batch)
+            self._answer(batch)
         return is_served
 
-    @locked("_door")
+    @locked("_queue_lock")
     def _put(self, request: Request) -> None:
-        if not self._open:
+        if not self._is_open:
             raise ClosedError(str(self._env.root))
         if self._thread is None or not self._thread.is_alive():
-            self._thread = self._started(str(self._env.root))
+            self._thread = self._started_thread(str(self._env.root))
         self._queue.put(request)
 
-    @locked("_door")
+    @locked("_queue_lock")
     def _restart_thread(self) -> None:
         """Replace the writer thread if an exception from outside has ended it."""
         if self._thread is None or not self._thread.is_alive():
-            self._thread = self._started(str(self._env.root))
+            self._thread = self._started_thread(str(self._env.root))
 
-    def _started(self, path: str) -> threading.Thread:
+    def _started_thread(self, path: str) -> threading.Thread:
         thread = threading.Thread(target=self._loop, name="rightful-writer", daemon=True)
         try:
             thread.start()
@@ -227,22 +227,22 @@ class Writer:
 
     def stop(self) -> None:
         """Accept no more requests, finish the current ones, refuse the queued ones."""
-        thread = self._shut()
+        thread = self._close_queue()
         if thread is None or not thread.is_alive():
-            run_locked(self._at_work, self._turnstile.close)
+            run_locked(self._turn_lock, self._write_lock.close)
         elif thread is not threading.current_thread():
-            run_locked(self._inside, bool)  # the thread may stay queued for the write lock; then it only leaves
+            run_locked(self._commit_lock, bool)  # the thread may stay queued for the write lock; then it only leaves
 
-    @locked("_door")
-    def _shut(self) -> threading.Thread | None:
-        self._open = False
+    @locked("_queue_lock")
+    def _close_queue(self) -> threading.Thread | None:
+        self._is_open = False
         self._queue.put(self._end)
         return self._thread
 
     def forget(self) -> None:
         """Close the lock files in the child of a fork, without unlocking them."""
-        self._open = False
-        self._turnstile.close()
+        self._is_open = False
+        self._write_lock.close()
 
     # -- the thread's side -----------------------------------------------------------------
 
@@ -250,47 +250,47 @@ class Writer:
         is_open = True
         while is_open:
             try:
-                is_open = self._serve_next()
+                is_open = self._process_next()
             except BaseException as error:  # noqa: BLE001 - the callers get it, the thread continues
-                self._leave_unknown(self._batch, error)
-                self._tell(self._batch)
-        self._refuse_the_rest()
-        run_locked(self._at_work, self._turnstile.close)
+                self._report_unknown(self._batch, error)
+                self._answer(self._batch)
+        self._refuse_queued()
+        run_locked(self._turn_lock, self._write_lock.close)
 
-    def _serve_next(self) -> bool:
+    def _process_next(self) -> bool:
         """Process the queued requests; return False once the store was closed."""
         self._batch.append(self._queue.get())  # on one line, so that none is lost
         if self._batch[0] is self._end:
             self._batch.clear()
             return False
-        run_locked(self._at_work, self._take_turn, self._batch, waits=True)
-        self._tell(self._batch)
+        run_locked(self._turn_lock, self._run_turn, self._batch, waits=True)
+        self._answer(self._batch)
         return True
 
-    def _take_turn(self, batch: list[Request], *, waits: bool) -> bool:
+    def _run_turn(self, batch: list[Request], *, waits: bool) -> bool:
         """Process the requests. Return False if the write lock was not available."""
         is_locked = False
         try:
-            if self._company > 1:  # a lone caller never waits
+            if self._last_batch_size > 1:  # a lone caller never waits
                 self._linger(batch)
-            is_locked = self._turnstile.acquire(waits=waits)
+            is_locked = self._write_lock.acquire(waits=waits)
             if is_locked:
-                self._work(batch)
+                self._commit_and_sync(batch)
             return is_locked  # noqa: TRY300 - an exception at any line after the work must be caught here
         except BaseException as error:  # noqa: BLE001 - the callers get it, the thread continues
             if isinstance(error, OSError) and not is_locked:
                 for request in batch:
                     request.error = storage_error(self._env.root, error)
-            self._leave_unknown(batch, error)
+            self._report_unknown(batch, error)
             self._env.thread = None
-            self._session.abandon()
-            self._turnstile.clear()
+            self._committer.abandon()
+            self._write_lock.clear()
             return True
 
     def _linger(self, batch: list[Request]) -> None:
         """Wait briefly for the callers of the last commit, which usually write again (group commit)."""
         until = time.monotonic() + limits.LINGER_S
-        while len(batch) < self._company and (left := until - time.monotonic()) > 0:
+        while len(batch) < self._last_batch_size and (left := until - time.monotonic()) > 0:
             try:
                 batch.append(self._queue.get(timeout=left))
             except Empty:
@@ -299,18 +299,18 @@ class Writer:
                 self._queue.put(batch.pop())
                 return
 
-    @locked("_inside")
-    def _work(self, batch: list[Request]) -> None:
+    @locked("_commit_lock")
+    def _commit_and_sync(self, batch: list[Request]) -> None:
         """Commit the requests, release the write lock, sync."""
-        if self._open:
+        if self._is_open:
             self._collect(batch)
             self._env.thread = threading.get_ident()
-            run_locked(self._env.write_gate, self._commit, batch)
+            run_locked(self._env.write_gate, self._commit_together, batch)
             self._env.thread = None
-            self._turnstile.release()
+            self._write_lock.release()
             self._make_durable(batch)
         else:
-            self._turnstile.release()
+            self._write_lock.release()
             for request in batch:
                 request.error = ClosedError(str(self._env.root))
 
@@ -322,9 +322,9 @@ class Writer:
                 self._queue.put(batch.pop())
                 break
         batch[:] = [request for request in batch if request.claim.acquire(blocking=False)]
-        self._company = len(batch)
+        self._last_batch_size = len(batch)
 
-    def _commit(self, batch: list[Request]) -> None:
+    def _commit_together(self, batch: list[Request]) -> None:
         """Commit all requests together; if one spoils that, each alone."""
         try:
             self._commit_once(batch)
@@ -334,7 +334,7 @@ class Writer:
             else:
                 for request in batch:
                     request.error = None
-                    self._commit([request])
+                    self._commit_together([request])
         except BaseException as error:  # noqa: BLE001 - the caller gets it, the thread continues
             for request in batch:
                 request.error = request.error or error
@@ -342,35 +342,35 @@ class Writer:
     def _commit_once(self, batch: list[Request]) -> None:
         if not batch:
             return
-        session = self._session
+        committer = self._committer
         try:
-            session.begin()
+            committer.begin()
             self._apply(batch)
         except BaseException as error:  # noqa: BLE001 - the callers get it, as the cause
-            session.abandon()
+            committer.abandon()
             cause = storage_error(self._env.root, error) if isinstance(error, lmdb.Error | OSError) else error
             raise SpoiledError from cause
         try:
-            session.commit()
+            committer.commit()
         except SpoiledError:
             raise
         except BaseException as error:  # noqa: BLE001 - the callers get it, the thread continues
-            session.abandon()
-            self._leave_unknown(batch, error)
+            committer.abandon()
+            self._report_unknown(batch, error)
         else:
             self._commits += 1
             if self._commits % _CHECK_READERS_EVERY == 0:
                 self._check_readers()
 
     def _apply(self, batch: list[Request]) -> None:
-        session = self._session
+        committer = self._committer
         for request in batch:
             try:
-                request.result = session.apply(request)
+                request.result = committer.apply(request)
             except lmdb.Error:
                 raise
             except BaseException as error:
-                if session.spoiled():
+                if committer.spoiled():
                     raise
                 request.error = error
 
@@ -383,11 +383,11 @@ class Writer:
         if not batch:
             return
         try:
-            self._session.settle()
+            self._committer.sync()
         except BaseException as error:  # noqa: BLE001 - the caller gets it, the thread continues
-            self._leave_unknown(batch, error)
+            self._report_unknown(batch, error)
 
-    def _leave_unknown(self, batch: list[Request], error: BaseException) -> None:
+    def _report_unknown(self, batch: list[Request], error: BaseException) -> None:
         why = str(error) if isinstance(error, UnclearError) else f"{type(error).__name__}: {error}"
         for request in batch:
             if request.error is None:
@@ -397,16 +397,16 @@ class Writer:
         with contextlib.suppress(lmdb.Error):
             self._env.check_readers()
 
-    def _tell(self, batch: list[Request]) -> None:
-        self.news.announce()  # first: a woken caller needs the interpreter at once
+    def _answer(self, batch: list[Request]) -> None:
+        self.commit_signal.announce()  # first: a woken caller needs the interpreter at once
         while batch:
             batch.pop(0).done.release()
 
-    def _refuse_the_rest(self) -> None:
+    def _refuse_queued(self) -> None:
         while not self._queue.empty():
             request = self._queue.get()
             request.error = ClosedError(str(self._env.root))
             request.done.release()
 
 
-SessionMaker = Callable[[Environment], Session]
+CommitterMaker = Callable[[Environment], Committer]

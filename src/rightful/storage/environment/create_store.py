@@ -17,7 +17,7 @@ from rightful.errors import ForeignStoreError
 from rightful.storage import locks
 from rightful.storage.environment import store_files
 from rightful.storage.environment.lmdb_errors import storage_error
-from rightful.storage.journal.journal_records import Bond, Tabled
+from rightful.storage.journal.journal_records import JournalKey, TablesState
 from rightful.storage.tables.store_kinds import ABOUT, FORMAT, META, About, Kind
 
 
@@ -53,8 +53,8 @@ def _make(root: Path, kind: Kind) -> None:
     store_files.make_lock_file(half)
     about = About(FORMAT, kind.name, str(uuid.uuid4()))
     if kind.codec is not None:
-        about, bond = bound(about)
-        store_files.make_journal_file(half, bond.beginning(Tabled(0, EMPTY_ROOT)))
+        about, key = bound(about)
+        store_files.make_journal_file(half, key.beginning(TablesState(0, EMPTY_ROOT)))
     env = lmdb.open(
         os.fsencode(half),
         map_size=limits.MAP_BYTES,
@@ -72,11 +72,11 @@ def _make(root: Path, kind: Kind) -> None:
     store_files.sync_folder(root)
 
 
-def bound(about: About) -> tuple[About, Bond]:
-    """Return the store's record with a new journal key in it, and the bond of that journal."""
+def bound(about: About) -> tuple[About, JournalKey]:
+    """Return the store's record with a new journal key in it, and the key of that journal."""
     key = os.urandom(32)
     about = msgspec.structs.replace(about, format=FORMAT, journal_bytes=limits.JOURNAL_BYTES, key=key.hex())
-    return about, Bond(about.id, key)
+    return about, JournalKey(about.id, key)
 
 
 def make_journal(store: Path, begins_with: bytes) -> bool:

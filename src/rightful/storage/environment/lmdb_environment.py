@@ -27,11 +27,11 @@ from rightful.errors import (
     InUseError,
 )
 from rightful.storage import locks
-from rightful.storage.critical_sections import Doors, run_locked
+from rightful.storage.critical_sections import ReadWriteLock, run_locked
 from rightful.storage.environment import store_files
 from rightful.storage.environment.lmdb_errors import opening_error, storage_error
 from rightful.storage.journal.journal import Journal
-from rightful.storage.journal.journal_records import Bond, Tabled
+from rightful.storage.journal.journal_records import JournalKey, TablesState
 from rightful.storage.tables.store_kinds import ABOUT, FORMAT, META, ROUND, TREE, About, Kind, tree_size
 
 _SPARE_TABLES = 4  # a newer format may have more
@@ -67,12 +67,12 @@ class Environment:
         self._can_write = False  # whether it was opened for writing
         self._store = root / store_files.STORE
         self.data = self._store / store_files.DATA
-        self._doors = Doors()
+        self._lmdb_lock = ReadWriteLock()
         self._lmdb: lmdb.Environment | None = None
         self._hold: locks.Flock | None = None
         self.tables: dict[str, Any] = {}
         self.about = About(FORMAT, kind.name, "")
-        self.journal = Journal(root, None, kind.codec, self.tabled)
+        self.journal = Journal(root, None, kind.codec, self.tables_state)
 
     # -- opening ---------------------------------------------------------------------------
 
@@ -160,8 +160,8 @@ class Environment:
     def _open_journal(self) -> None:
         if self.kind.codec is not None and self.about.journal_bytes:
             fd = store_files.open_journal(self.root, self._store, self.about.journal_bytes, readonly=self.readonly)
-            bond = Bond(self.about.id, bytes.fromhex(self.about.key)) if self.about.key else None
-            self.journal = Journal(self.root, fd, self.kind.codec, self.tabled, bond)
+            key = JournalKey(self.about.id, bytes.fromhex(self.about.key)) if self.about.key else None
+            self.journal = Journal(self.root, fd, self.kind.codec, self.tables_state, key)
 
     def is_outdated(self) -> bool:
         """Return whether the store needs a journal of the current format, and gets one if no other process uses it."""
@@ -190,7 +190,7 @@ class Environment:
         """Open the store again, with the journal that its record names."""
         self.reopen()
         self.journal.forget()
-        self.journal = Journal(self.root, None, self.kind.codec, self.tabled)
+        self.journal = Journal(self.root, None, self.kind.codec, self.tables_state)
         self._open_journal()
 
     def allow_writing(self) -> None:
@@ -204,23 +204,27 @@ class Environment:
                 fd = store_files.open_journal(self.root, self._store, self.about.journal_bytes, readonly=False)
             except OSError as error:
                 raise storage_error(self.root, error) from error
-            self.journal.go_on_with(fd)
+            self.journal.use_file(fd)
         self.readonly = False
 
-    def tabled(self) -> Tabled:
+    def tables_state(self) -> TablesState:
         """Return the tables' own record of what they contain."""
-        return self.read(self._tabled)
+        return self.read(self._tables_state)
 
-    def _tabled(self, txn: lmdb.Transaction[bytes]) -> Tabled:
+    def _tables_state(self, txn: lmdb.Transaction[bytes]) -> TablesState:
         meta = self.tables["meta"]
         tree, noted = txn.get(TREE, db=meta) or b"", txn.get(ROUND, db=meta)
         size, root = tree_size(tree), tree[:HASH_BYTES] or EMPTY_ROOT
-        return Tabled(size, root) if noted is None else Tabled(size, root, int.from_bytes(noted[:8], "big"), noted[8:])
+        return (
+            TablesState(size, root)
+            if noted is None
+            else TablesState(size, root, int.from_bytes(noted[:8], "big"), noted[8:])
+        )
 
     def close(self) -> None:
         """Close it, after reads in progress have ended."""
         try:
-            self._doors.alone(self._close)
+            self._lmdb_lock.alone(self._close)
         finally:
             self.journal.close()  # afterwards: a thread that reads in it may wait to read in LMDB
 
@@ -252,12 +256,12 @@ class Environment:
             self._open_again()
         try:
             try:
-                return self._doors.shared(self._read, work)
+                return self._lmdb_lock.shared(self._read, work)
             except lmdb.MapResizedError:
                 self._adopt_map()
             except lmdb.ReadersFullError:
                 self.check_readers()
-            return self._doors.shared(self._read, work)
+            return self._lmdb_lock.shared(self._read, work)
         except lmdb.Error as error:
             raise storage_error(self.root, error) from error
 
@@ -267,7 +271,7 @@ class Environment:
     def _open_again(self) -> lmdb.Environment:
         """Open LMDB's part for reading, after both a commit and the reopening failed."""
         try:
-            self._doors.alone(self._open_if_broken)
+            self._lmdb_lock.alone(self._open_if_broken)
             return self._raw()
         except (lmdb.Error, OSError) as error:
             raise storage_error(self.root, error) from error
@@ -312,13 +316,13 @@ class Environment:
         """Adopt the larger map of another process; no thread of this process may read meanwhile."""
         adopt = partial(self._raw().set_mapsize, 0)
         if self.thread == threading.get_ident():
-            self._doors.alone(adopt)
+            self._lmdb_lock.alone(adopt)
         else:
-            run_locked(self.write_gate, self._doors.alone, adopt)  # the writer reads without a door
+            run_locked(self.write_gate, self._lmdb_lock.alone, adopt)  # the writer reads without a lock
 
     def reopen(self) -> None:
         """Close and open LMDB's part again, after a failed commit. The locks stay."""
-        self._doors.alone(self._reopen)
+        self._lmdb_lock.alone(self._reopen)
 
     def _reopen(self) -> None:
         try:
@@ -367,16 +371,16 @@ class Environment:
         The child's close frees the reader slots of its parent, and would leave a reader of
         the parent without protection. It cannot stop from within a transaction of this thread.
         """
-        if self._is_still or self._forks or self.thread == threading.get_ident() or self._doors.is_mine():
+        if self._is_still or self._forks or self.thread == threading.get_ident() or self._lmdb_lock.is_mine():
             return
         self._forks = True
         if self.write_gate.acquire(timeout=limits.WAIT_S):
-            self._is_still = self._doors.close(_FORK_WAIT_S)
+            self._is_still = self._lmdb_lock.close(_FORK_WAIT_S)
 
     def after_fork_in_parent(self) -> None:
         """Continue, also after an exception in between. May be called again."""
         if self._forks:
-            self._doors.open()
+            self._lmdb_lock.open()
             while self.write_gate._is_owned():  # noqa: SLF001 - as `threading.Condition` does
                 self.write_gate.release()
             self._forks = self._is_still = False

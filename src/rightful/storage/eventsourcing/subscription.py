@@ -87,7 +87,7 @@ class Subscription(DCBSubscription["LMDBRecorder"]):
     def _read_on(self) -> None:
         page = read_page(self._recorder.tables(), self._query, self._last_position, None, limits.PAGE_ROWS)
         if page.events:
-            self._recorder.settle()  # if that fails, the next call returns these first
+            self._recorder.sync()  # if that fails, the next call returns these first
         self._last_position = max(self._last_position, page.through)
         self._buffer.extend(page.events)
         if not page.events and page.through >= page.head:

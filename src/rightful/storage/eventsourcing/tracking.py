@@ -81,7 +81,7 @@ class ViewState:
         return whole
 
 
-class _Session:
+class _ViewCommitter:
     """The work of the writer of views in a transaction."""
 
     def __init__(self, env: Environment) -> None:
@@ -133,7 +133,7 @@ class _Session:
         """Discard the changes."""
         self._transaction.abort()
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Do nothing: a commit is synced before others see it."""
 
 
@@ -161,7 +161,7 @@ class LMDBTrackingRecorder(TrackingRecorder):
         self._name = name
         self._path = os.fspath(path)
         try:
-            self._store = open_stores.acquire(self._handle, path, VIEWS, _Session, create=True)
+            self._store = open_stores.acquire(self._handle, path, VIEWS, _ViewCommitter, create=True)
         except BaseException:
             open_stores.release(self._handle)
             raise

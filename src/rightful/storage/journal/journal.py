@@ -31,21 +31,21 @@ from rightful.errors import ClosedError, StorageError
 from rightful.storage.critical_sections import locked
 from rightful.storage.environment import store_files
 from rightful.storage.environment.lmdb_errors import storage_error
-from rightful.storage.journal.journal_reader import Chain, Known
+from rightful.storage.journal.journal_reader import JournalReader, JournalState
 from rightful.storage.journal.journal_records import (
     ANCHOR_BYTES,
     ANCHORS_AT,
     HEAD_BYTES,
     MARK_BYTES,
     TREE_BYTES,
-    Bond,
-    Form,
+    JournalKey,
     Mark,
-    Seal,
-    Tabled,
+    RecordFormat,
+    RoundFormat,
+    TablesState,
     anchor_at,
 )
-from rightful.storage.journal.journal_rows import Kept, Tail
+from rightful.storage.journal.journal_rows import JournalTail, StoredRow
 from rightful.storage.tables.row_codec import Codec
 
 _MARK_EVERY: Final = 64
@@ -54,25 +54,30 @@ _MARK_EVERY: Final = 64
 _GONE: Final = "what was written is not in the journal any more"
 
 
-class Journal(Chain):
-    """The journal of one store in this process: a `Chain` that is also written and synced."""
+class Journal(JournalReader):
+    """The journal of one store in this process: a `JournalReader` that is also written and synced."""
 
     def __init__(
-        self, root: Path, fd: int | None, codec: Codec | None, tabled: Callable[[], Tabled], bond: Bond | None = None
+        self,
+        root: Path,
+        fd: int | None,
+        codec: Codec | None,
+        tables_state: Callable[[], TablesState],
+        key: JournalKey | None = None,
     ) -> None:
-        super().__init__(root, fd, codec, tabled, bond)
+        super().__init__(root, fd, codec, tables_state, key)
         self._doubts = count(1)
         self._doubt, self._cleared = 0, -1  # the newest doubt about a sync, and the last doubt that a rewrite cleared
         self._is_syncing = False  # still set after an exception during a sync, whose outcome is then unknown
         self._synced = 0  # proves nothing while there is a doubt
-        self._sync = threading.Lock()
+        self._sync_lock = threading.Lock()
         self._marked = 0, 0  # the round and the position that this process marked last
 
     # -- writing, with the write lock --------------------------------------------------------
 
     @locked("_lock")
-    def begin_turn(self) -> Known:
-        """Return as `now`, and make the next sync write what an earlier one may have failed to write.
+    def begin_turn(self) -> JournalState:
+        """Return as `read_state`, and make the next sync write what an earlier one may have failed to write.
 
         The system discards a page that it could not write, and the next sync succeeds without it.
 
@@ -84,22 +89,22 @@ class Journal(Chain):
             is_certain = self._doubt == self._cleared and tail.start + len(tail.rows) == self._last
             if is_certain and self._is_unchanged(self._fd):
                 return tail, self._last, self._tree
-            self._write_what_is_doubtful(self._fd)
-        return self._now()
+            self._rewrite_doubtful(self._fd)
+        return self._read_state()
 
-    def _write_what_is_doubtful(self, fd: int) -> None:
+    def _rewrite_doubtful(self, fd: int) -> None:
         if self._tail.last != self._last:
             self._is_known = False
         doubt = self._doubt  # a doubt that arises during the rewrite is not cleared by it
         at = bisect_right(self._lasts, self.durable)
-        if doubt == self._cleared and self._stands(at):
+        if doubt == self._cleared and self._are_in_file(at):
             return
         self._is_known = False
         self._cleared = -1
-        self._look()
+        self._refresh()
         self.durable = min(self.durable, self._last)  # rows that are gone from the file are no longer durable
         at = bisect_right(self._lasts, self.durable)
-        start = self._ends[at - 1] if at else self._form.start
+        start = self._ends[at - 1] if at else self._format.start
         if start < self._end:
             _write(fd, self._read(start, self._end - start) + self._end_behind(self._check), start)
         self._cleared = doubt
@@ -110,49 +115,49 @@ class Journal(Chain):
         Returns:
             None if there is nothing to note: no record was written in this round, or the store is of format 2.
         """
-        return (self._form.round, self._check) if isinstance(self._form, Seal) and self._lasts else None
+        return (self._format.round, self._check) if isinstance(self._format, RoundFormat) and self._lasts else None
 
     @locked("_lock")
-    def emptied(self, tabled: Tabled) -> None:
+    def emptied(self, tables_state: TablesState) -> None:
         """Begin a round after all rows are in LMDB, durably.
 
         Its anchor is not synced here. If it is lost, the previous round ends with the record that the tables noted.
 
         Args:
-            tabled: The record of what the tables contain.
+            tables_state: The record of what the tables contain.
         """
         self._is_known = False
-        self.durable = max(self.durable, tabled.size)
-        self._restart(tabled, self._begins_with, self._form, self._check, is_begun=False)
-        if self._bond is not None and self._fd is not None:
-            anchor = self._bond.anchor(tabled)
+        self.durable = max(self.durable, tables_state.size)
+        self._reset(tables_state, self._begins_with, self._format, self._check, may_have_records=False)
+        if self._key is not None and self._fd is not None:
+            anchor = self._key.anchor(tables_state)
             with contextlib.suppress(OSError):
                 _write(self._fd, anchor.data, anchor_at(anchor.round))
 
     @locked("_lock")
-    def look_again(self, head: int) -> None:
+    def invalidate(self, head: int) -> None:
         """Reread the journal at the next look. LMDB has all its rows, but the journal does not show it."""
         self._is_known = False
         if self._fd is None:
-            self._restart(Tabled(head, b""), b"", self._form, b"")
+            self._reset(TablesState(head, b""), b"", self._format, b"")
 
     @locked("_lock")
-    def cut(self, tail: Tail) -> None:
+    def cut(self, tail: JournalTail) -> None:
         """Remove the rows that were added to a tail and not written."""
         if tail is self._tail and (self._is_known or self._fd is None):  # else this tail is dropped
             tail.cut(self._last)
 
-    def has_room(self, rows: Sequence[Kept]) -> bool:
+    def has_room(self, rows: Sequence[StoredRow]) -> bool:
         """Return whether rows are few and short enough for a record, and the journal has room for it."""
         size = 0
         for row in rows:
             size += len(row.value or b"") + len(row.payload or b"")
-        if self._fd is None or self._bond is None or size > limits.JOURNAL_COMMIT_BYTES:
+        if self._fd is None or self._key is None or size > limits.JOURNAL_COMMIT_BYTES:
             return False
-        ends = self._end + HEAD_BYTES + TREE_BYTES + size + 16 * len(rows) + self._form.end_bytes
+        ends = self._end + HEAD_BYTES + TREE_BYTES + size + 16 * len(rows) + self._format.end_bytes
         return ends <= self._size and self._last - self._tail.start + len(rows) <= limits.JOURNAL_ROWS
 
-    def write(self, rows: Sequence[Kept], tree: bytes, after: int | None = None) -> tuple[int, bytes]:
+    def write(self, rows: Sequence[StoredRow], tree: bytes, after: int | None = None) -> tuple[int, bytes]:
         """Write the rows that were added to the tail as one record, without a sync.
 
         Args:
@@ -168,38 +173,38 @@ class Journal(Chain):
         """
         try:
             if not self._lasts:
-                self._begin_round()
+                self._start_round()
             return self._write(rows, tree, after)
         except OSError as error:
             raise storage_error(self._root, error) from error
 
     @locked("_lock")
-    def _write(self, rows: Sequence[Kept], tree: bytes, after: int | None) -> tuple[int, bytes]:
+    def _write(self, rows: Sequence[StoredRow], tree: bytes, after: int | None) -> tuple[int, bytes]:
         if not self._is_known:  # after an exception in another thread it must be read again
-            self._look()
-        form, tail = self._form, self._tail
+            self._refresh()
+        layout, tail = self._format, self._tail
         assert self._fd is not None
-        assert isinstance(form, Seal)
+        assert isinstance(layout, RoundFormat)
         if tail.start + len(tail.rows) == self._last:  # it was read again meanwhile, so the added rows are missing
             tail.rows += rows
-        record, check = form.pack(rows, tree, self._last + 1, self.durable, self._check)
+        record, check = layout.pack(rows, tree, self._last + 1, self.durable, self._check)
         is_moved, last = after is not None and self._last != after, self._last + len(rows)
-        if is_moved or last != tail.start + len(tail.rows) or not self._is_begun:
+        if is_moved or last != tail.start + len(tail.rows) or not self._may_have_records:
             self._is_known = False
             raise StorageError(f"the journal of {self._root} is not what it was when the turn began")
         self._is_known = False
-        end = form.end(check)
-        self._end_of = check, form, end
+        end = layout.end(check)
+        self._end_of = check, layout, end
         try:
             _write(self._fd, record + end, self._end)
         except OSError:
             if self._read(self._end, len(record)) != record:
                 raise
-        self._went_on(last, self._end + len(record), check, tree)
+        self._note_record(last, self._end + len(record), check, tree)
         self._is_known = True
         return last, check
 
-    def _begin_round(self) -> None:
+    def _start_round(self) -> None:
         """Write the anchor, and sync it before the previous round is overwritten."""
         self._write_anchor()
         self._sync_anchor()
@@ -207,19 +212,24 @@ class Journal(Chain):
     @locked("_lock")
     def _write_anchor(self) -> None:
         if not self._is_known:
-            self._look()
-        bond = self._bond
-        assert bond is not None
+            self._refresh()
+        key = self._key
+        assert key is not None
         assert self._fd is not None
-        anchor, seal = bond.anchor(self._base), bond.seal(self._base.round + 1)
+        anchor, round_format = key.anchor(self._base), key.round_format(self._base.round + 1)
         at = anchor_at(anchor.round) - ANCHORS_AT[0]
         begins_with = self._begins_with[:at] + anchor.data + self._begins_with[at + ANCHOR_BYTES :]
         self._is_known = False
         _write(self._fd, anchor.data, anchor_at(anchor.round))
-        self._begins_with, self._form, self._check, self._is_begun = begins_with, seal, anchor.check, True
+        self._begins_with, self._format, self._check, self._may_have_records = (
+            begins_with,
+            round_format,
+            anchor.check,
+            True,
+        )
         self._is_known = True
 
-    @locked("_sync")
+    @locked("_sync_lock")
     def _sync_anchor(self) -> None:
         assert self._fd is not None
         if self._is_syncing:
@@ -238,11 +248,11 @@ class Journal(Chain):
 
     @locked("_lock")
     def answered(self) -> tuple[int, bytes]:
-        """Return the last position and the check of its record, for `settle`."""
+        """Return the last position and the check of its record, for `sync`."""
         return self._last, self._check
 
-    @locked("_sync")
-    def settle(self, answered: tuple[int, bytes] | None = None) -> None:
+    @locked("_sync_lock")
+    def sync(self, answered: tuple[int, bytes] | None = None) -> None:
         """Sync what callers were answered, or everything that was read.
 
         One sync runs at a time, because the system reports a failure only once. An earlier sync proves nothing after
@@ -259,7 +269,7 @@ class Journal(Chain):
         """
         if self._is_syncing:
             self.doubt()
-        last, end, check, form, doubtful = self._to_sync(answered)
+        last, end, check, layout, doubtful = self._sync_target(answered)
         if last <= (max(self.durable, self._synced) if answered is None else self.durable):
             return
         if self._fd is None:
@@ -272,7 +282,7 @@ class Journal(Chain):
             self.doubt()
             raise
         if self.durable >= last:
-            self._leave_mark(form, last, end, check, every=_MARK_EVERY)
+            self._leave_mark(layout, last, end, check, every=_MARK_EVERY)
 
     def _sync_through(self, last: int, fd: int, *, is_proof: bool, for_answer: bool) -> None:
         self._is_syncing = True
@@ -288,7 +298,7 @@ class Journal(Chain):
             self.durable = max(self.durable, last)
 
     @locked("_lock")
-    def _to_sync(self, answered: tuple[int, bytes] | None) -> tuple[int, int, bytes, Form, bool]:
+    def _sync_target(self, answered: tuple[int, bytes] | None) -> tuple[int, int, bytes, RecordFormat, bool]:
         """Return the current end of the journal, and whether a sync is in doubt. It is not rewritten meanwhile.
 
         Raises:
@@ -296,52 +306,52 @@ class Journal(Chain):
         """
         if answered is not None and not self._has(*answered):
             raise OSError(errno.EIO, _GONE)
-        return self._last, self._end, self._check, self._form, self._doubt != self._cleared
+        return self._last, self._end, self._check, self._format, self._doubt != self._cleared
 
     def _has(self, position: int, check: bytes) -> bool:
         """Return whether the record that ends at a position still has that check."""
         if position <= self._base.size or (self._is_known and (position, check) == (self._last, self._check)):
             return True
         if not self._is_known:
-            self._look()
+            self._refresh()
         at = bisect_left(self._lasts, position)
         return at < len(self._lasts) and (self._lasts[at], self._checks[at]) == (position, check)
 
-    def _leave_mark(self, form: Form, position: int, end: int, check: bytes, *, every: int) -> None:
+    def _leave_mark(self, layout: RecordFormat, position: int, end: int, check: bytes, *, every: int) -> None:
         """Mark what is durable for later processes, unless this process did so recently or another one did since.
 
         The mark is not synced: it is always true, and losing it only loses information.
         """
-        if self._bond is None or self._fd is None or not isinstance(form, Seal):
+        if self._key is None or self._fd is None or not isinstance(layout, RoundFormat):
             return
-        now = form.round, position
+        now = layout.round, position
         if now[0] == self._marked[0] and now[1] < self._marked[1] + every:
             return
-        found = self._bond.mark_in(self._read(0, MARK_BYTES))
+        found = self._key.mark_in(self._read(0, MARK_BYTES))
         if found is None or (found.round, found.position) < now:
             with contextlib.suppress(OSError):  # such as on a file opened for reading only
-                _write(self._fd, self._bond.mark(Mark(form.round, position, end, check)), 0)
+                _write(self._fd, self._key.mark(Mark(layout.round, position, end, check)), 0)
         self._marked = now
 
     def doubt(self) -> None:
         """Treat nothing known about the file as certain, from the next `begin_turn` on: a sync or a commit failed."""
         self._doubt, self._synced, self._is_syncing = next(self._doubts), 0, False
 
-    @locked("_sync")
+    @locked("_sync_lock")
     @locked("_lock")
-    def go_on_with(self, fd: int) -> None:
+    def use_file(self, fd: int) -> None:
         """Use another descriptor of the same file, which may be writable; what was read stays valid."""
         before, self._fd = self._fd, fd
         if before is not None:
             os.close(before)
 
-    @locked("_sync")
+    @locked("_sync_lock")
     @locked("_lock")
     def close(self) -> None:
         """Close the file, once no thread reads or syncs it."""
         at = bisect_right(self._lasts, self.durable) - 1
         if at >= 0 and self._is_known:
-            self._leave_mark(self._form, self._lasts[at], self._ends[at], self._checks[at], every=1)
+            self._leave_mark(self._format, self._lasts[at], self._ends[at], self._checks[at], every=1)
         self.forget()
 
     def forget(self) -> None:

@@ -29,32 +29,32 @@ _HEAD: Final = Layout(">4sIQQII")
 HEAD_BYTES: Final = _HEAD.size + CHECK_BYTES
 
 
-class Unbound:
-    """The format of these records; implements `journal_records.Form`."""
+class Format2:
+    """The format of these records; implements `journal_records.RecordFormat`."""
 
     start: int = 0
     head_bytes: int = HEAD_BYTES
     end_bytes: int = HEAD_BYTES
 
     def record_of(self, head: bytes) -> Record | None:
-        """As `Form.record_of`."""
+        """As `RecordFormat.record_of`."""
         if len(head) < HEAD_BYTES or not head.startswith(MAGIC):
             return None
         _, body_bytes, first, durable, count, tree_bytes = _HEAD.unpack_from(head)
         return Record(body_bytes, first, durable, count, tree_bytes, b"", head[_HEAD.size :], head)
 
     def check_of(self, before: bytes, record: Record, body: bytes) -> bytes:
-        """As `Form.check_of`."""
+        """As `RecordFormat.check_of`."""
         check = sha256(before + record.head[: _HEAD.size])
         check.update(body)
         return check.digest()
 
     def end(self, _: bytes) -> bytes:
-        """As `Form.end`."""
+        """As `RecordFormat.end`."""
         return bytes(HEAD_BYTES)
 
     def later(self, rest: bytes, last: int, befores: Sequence[bytes], _: Mark | None) -> Link | None:
-        """As `Form.later`.
+        """As `RecordFormat.later`.
 
         The record itself, or one that continues it, proves that it was durable. Each is recognised by its check, which
         covers the check of the record before it. That is the check in the damaged record or, if more is damaged, in

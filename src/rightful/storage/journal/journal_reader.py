@@ -18,9 +18,9 @@ import msgspec
 from rightful.errors import ForeignStoreError
 from rightful.storage.critical_sections import run_locked
 from rightful.storage.environment.lmdb_errors import storage_error
-from rightful.storage.journal.journal_format_2 import HEAD_BYTES as UNBOUND_HEAD_BYTES
-from rightful.storage.journal.journal_format_2 import MAGIC as UNBOUND_MAGIC
-from rightful.storage.journal.journal_format_2 import Unbound
+from rightful.storage.journal.journal_format_2 import HEAD_BYTES as FORMAT_2_HEAD_BYTES
+from rightful.storage.journal.journal_format_2 import MAGIC as FORMAT_2_MAGIC
+from rightful.storage.journal.journal_format_2 import Format2
 from rightful.storage.journal.journal_records import (
     ANCHORS_AT,
     CHECK_BYTES,
@@ -28,83 +28,96 @@ from rightful.storage.journal.journal_records import (
     HEAD_BYTES,
     MARK_BYTES,
     START,
-    Bond,
-    Form,
+    JournalKey,
     Mark,
     Record,
-    Seal,
-    Tabled,
+    RecordFormat,
+    RoundFormat,
+    TablesState,
     damaged_rows,
     following,
     rows_of,
     tree_of,
 )
-from rightful.storage.journal.journal_rows import Tail
+from rightful.storage.journal.journal_rows import JournalTail
 from rightful.storage.tables.row_codec import Codec
 
 _BLOCK_BYTES: Final = 16_384
 """Bytes read at once of what other processes added. With several processes that is a few records each time."""
 
 
-Known = tuple[Tail, int, bytes]
+JournalState = tuple[JournalTail, int, bytes]
 """The rows after LMDB's, the position of the last one, and the tree at that position."""
 
 
-class Chain:
+class JournalReader:
     """The records of one store's journal, and the rows that they had at the last look.
 
     Args:
         root: The store's folder, for errors.
         fd: The open file; None if the store has none, and all rows go into the tables.
         codec: Reads type and tags of a record; None if the store has no rows.
-        tabled: Returns the record of what the tables contain, in a read transaction of its own.
-        bond: Binds the journal to its store; None for a store of format 2, which is only read.
+        tables_state: Returns the record of what the tables contain, in a read transaction of its own.
+        key: Binds the journal to its store; None for a store of format 2, which is only read.
 
     Attributes:
         durable: The position through which everything is known to be on disk.
     """
 
     def __init__(
-        self, root: Path, fd: int | None, codec: Codec | None, tabled: Callable[[], Tabled], bond: Bond | None = None
+        self,
+        root: Path,
+        fd: int | None,
+        codec: Codec | None,
+        tables_state: Callable[[], TablesState],
+        key: JournalKey | None = None,
     ) -> None:
         self._root = root
         self._fd = fd
         self._codec = codec
-        self._tabled = tabled
-        self._bond = bond
+        self._tables_state = tables_state
+        self._key = key
         self._lock = threading.Lock()
         self.durable = 0
         self._size = 0 if fd is None else os.fstat(fd).st_size
         self._mark: Mark | None = None
-        self._mark_of: tuple[bytes, Form] | None = None  # the bytes and the format that `_mark` was read from
-        self._end_of: tuple[bytes, Form, bytes] | None = None  # a check, its format, and its record's end
+        self._mark_of: tuple[bytes, RecordFormat] | None = None  # the bytes and the format that `_mark` was read from
+        self._end_of: tuple[bytes, RecordFormat, bytes] | None = None  # a check, its format, and its record's end
         self._is_known = False  # False during changes, so that an exception in between forces a new read
-        self._restart(Tabled(0, b""), b"", Unbound(), b"")
+        self._reset(TablesState(0, b""), b"", Format2(), b"")
 
-    def _restart(self, base: Tabled, begins_with: bytes, form: Form, check: bytes, *, is_begun: bool = True) -> None:
+    def _reset(
+        self,
+        base: TablesState,
+        begins_with: bytes,
+        layout: RecordFormat,
+        check: bytes,
+        *,
+        may_have_records: bool = True,
+    ) -> None:
         self._base = base  # what the tables contained
         self._begins_with = begins_with  # distinguishes the round from others
-        self._form = form
-        self._is_begun = is_begun  # whether the file may have records of this round
-        self._tail = Tail(base.size, self._codec)
+        self._format = layout
+        self._may_have_records = may_have_records  # whether the file may have records of this round
+        self._tail = JournalTail(base.size, self._codec)
         self._last = base.size
-        self._end = form.start  # where the last record ends in the file
+        self._end = layout.start  # where the last record ends in the file
         self._check = check  # of the last record
         self._tree = b""
         self._lasts: list[int] = []  # position of the last row, by record
         self._ends: list[int] = []  # end in the file, by record
         self._checks: list[bytes] = []  # check, by record
-        self._is_old = False  # whether another process has begun a new round since
+        self._is_outdated = False  # whether another process has begun a new round since
         self._torn: tuple[object, ...] = ()  # the place of bytes that are not a valid record, and what was known then
 
     # -- reading ---------------------------------------------------------------------------
 
     @property
-    def tail(self) -> Tail:
+    def tail(self) -> JournalTail:
         """The rows at the last look."""
         return self._tail
 
-    def now(self) -> Known:
+    def read_state(self) -> JournalState:
         """Return the rows after LMDB's, the position of the last one, and the tree at that position.
 
         Begin LMDB's transaction afterwards: it then has all rows before these. The tree is empty if it was damaged.
@@ -114,25 +127,25 @@ class Chain:
             StorageError: It cannot be read.
         """
         try:
-            return run_locked(self._lock, self._now)
+            return run_locked(self._lock, self._read_state)
         except OSError as error:
             raise storage_error(self._root, error) from error
 
-    def _now(self) -> Known:
-        self._look()
+    def _read_state(self) -> JournalState:
+        self._refresh()
         return self._tail, self._last, self._tree
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         if self._fd is None or self._is_unchanged(self._fd):
             return
         is_known, self._is_known = self._is_known, False
         if is_known:
             self._read_mark()
-            self._read_on()
+            self._read_new_records()
             newest = max(len(self._ends) - 1, bisect_right(self._lasts, self.durable))
-            is_known = not self._is_old and not self._is_begun_again() and self._stands(newest)
+            is_known = not self._is_outdated and not self._has_new_beginning() and self._are_in_file(newest)
         if not is_known:
-            self._load()
+            self._reload()
         self._is_known = True
 
     def _is_unchanged(self, fd: int) -> bool:
@@ -144,38 +157,38 @@ class Chain:
         known, mark_of = self._end_of, self._mark_of
         if not self._is_known or known is None or mark_of is None or self.durable < self._last:
             return False
-        if not (known[0] is self._check and known[1] is mark_of[1] is self._form and self._is_begun):
+        if not (known[0] is self._check and known[1] is mark_of[1] is self._format and self._may_have_records):
             return False
         if os.pread(fd, len(known[2]), self._end) != known[2]:
             return False
         start = os.pread(fd, START, 0)
         return start.startswith(mark_of[0]) and start.endswith(self._begins_with)
 
-    def _stands(self, first: int) -> bool:
+    def _are_in_file(self, first: int) -> bool:
         """Return whether the records, from a number on, are still in the file.
 
         After a failed sync the system may have dropped what we read, and other processes have overwritten it.
         """
         if first >= len(self._ends):
             return True
-        starts = [self._ends[at - 1] if at else self._form.start for at in range(first, len(self._ends))]
-        head_bytes = self._form.head_bytes
+        starts = [self._ends[at - 1] if at else self._format.start for at in range(first, len(self._ends))]
+        head_bytes = self._format.head_bytes
         there = self._read(starts[0], starts[-1] + head_bytes - starts[0])
         ends = [at - starts[0] + head_bytes for at in starts]
         return [there[end - CHECK_BYTES : end] for end in ends] == self._checks[first:]
 
-    def _load(self) -> None:
+    def _reload(self) -> None:
         """Read the journal from its beginning: the rows that LMDB does not have."""
-        self._is_old = True
-        while self._is_old:
-            if self._bond is None:
-                self._begin_unbound()
+        self._is_outdated = True
+        while self._is_outdated:
+            if self._key is None:
+                self._find_format_2()
             else:
-                self._begin(self._bond)
-            self._read_on()
+                self._find_round(self._key)
+            self._read_new_records()
         self.durable = max(self.durable, self._tail.start)
 
-    def _begin(self, bond: Bond) -> None:
+    def _find_round(self, key: JournalKey) -> None:
         """Find the current round.
 
         Raises:
@@ -183,109 +196,111 @@ class Chain:
         """
         before: object = None
         while True:
-            tabled = self._tabled()
+            tables_state = self._tables_state()
             start = self._read(0, START)
-            why = self._why_not(bond, tabled, start)
+            why = self._find_round_in(key, tables_state, start)
             if not why:
                 return
-            if before == (tabled, start):  # else another process emptied it after the tables were read
+            if before == (tables_state, start):  # else another process emptied it after the tables were read
                 raise ForeignStoreError(str(self._root), why)
-            before = tabled, start
+            before = tables_state, start
 
-    def _why_not(self, bond: Bond, tabled: Tabled, start: bytes) -> str:
+    def _find_round_in(self, key: JournalKey, tables_state: TablesState, start: bytes) -> str:
         """Begin to read the current round; return why it does not fit these tables, or an empty text."""
         if not any(start[:MARK_BYTES]):
             return "its journal begins with zeros, so it is damaged"
-        begins_with, expected = start[ANCHORS_AT[0] :], bond.anchor(tabled)
-        seal = bond.seal(expected.round)
-        anchor = bond.anchor_in(start, expected.round)
-        if bond.anchor_in(start, expected.round + 1) is not None:
-            return bond.why_not(start, tabled)
-        if anchor is None and self._first_follows(seal, tabled.size, expected.check):
+        begins_with, expected = start[ANCHORS_AT[0] :], key.anchor(tables_state)
+        round_format = key.round_format(expected.round)
+        anchor = key.anchor_in(start, expected.round)
+        if key.anchor_in(start, expected.round + 1) is not None:
+            return key.why_not(start, tables_state)
+        if anchor is None and self._first_follows(round_format, tables_state.size, expected.check):
             anchor = expected  # the anchor is damaged, and the first record proves it
-        if anchor is not None and anchor.before == tabled.check:
-            if anchor.position > tabled.size:
-                return f"its journal begins at position {anchor.position + 1}, and its tables end at {tabled.size}"
-            if anchor.position == tabled.size and anchor.root != tabled.root:
+        if anchor is not None and anchor.before == tables_state.check:
+            if anchor.position > tables_state.size:
+                return (
+                    f"its journal begins at position {anchor.position + 1}, and its tables end at {tables_state.size}"
+                )
+            if anchor.position == tables_state.size and anchor.root != tables_state.root:
                 return "its journal belongs to a copy of this store that was written separately"
-            is_begun = anchor.check == expected.check  # else its rows, if it had any, were undone
-            self._restart(tabled, begins_with, seal, anchor.check, is_begun=is_begun)
+            may_have_records = anchor.check == expected.check  # else its rows, if it had any, were undone
+            self._reset(tables_state, begins_with, round_format, anchor.check, may_have_records=may_have_records)
             self._read_mark()
             return ""
-        last = bond.anchor_in(start, tabled.round) if tabled.round else None
+        last = key.anchor_in(start, tables_state.round) if tables_state.round else None
         if last is None:
-            return bond.why_not(start, tabled)
-        self._restart(Tabled(last.position, last.root), begins_with, bond.seal(last.round), last.check)
-        self._base = tabled
+            return key.why_not(start, tables_state)
+        self._reset(TablesState(last.position, last.root), begins_with, key.round_format(last.round), last.check)
+        self._base = tables_state
         self._read_mark()
-        self._read_on()
-        if not self._is_old and self._check != tabled.check:
-            return bond.why_not(start, tabled)
-        is_old = self._is_old
-        self._restart(tabled, begins_with, self._form, tabled.check, is_begun=False)
-        self._is_old = is_old
+        self._read_new_records()
+        if not self._is_outdated and self._check != tables_state.check:
+            return key.why_not(start, tables_state)
+        is_outdated = self._is_outdated
+        self._reset(tables_state, begins_with, self._format, tables_state.check, may_have_records=False)
+        self._is_outdated = is_outdated
         return ""
 
-    def _first_follows(self, seal: Form, last: int, check: bytes) -> bool:
-        record = seal.record_of(self._read(START, HEAD_BYTES))
+    def _first_follows(self, round_format: RecordFormat, last: int, check: bytes) -> bool:
+        record = round_format.record_of(self._read(START, HEAD_BYTES))
         data = b"" if record is None else self._read(START, record.size)
-        return following(seal, data, 0, last, check) is not None
+        return following(round_format, data, 0, last, check) is not None
 
-    def _begin_unbound(self) -> None:
+    def _find_format_2(self) -> None:
         """Find the beginning of a journal of format 2."""
         before = -1
         while True:
-            tabled = self._tabled()
-            begins_with = self._read(0, UNBOUND_HEAD_BYTES)
-            form, head = Unbound(), tabled.size
-            first = form.record_of(begins_with)
-            is_begun = UNBOUND_MAGIC.startswith(begins_with.rstrip(b"\0"))  # empty, or partly written
-            if first is None and not is_begun and UNBOUND_MAGIC not in self._read(0, self._size):
+            tables_state = self._tables_state()
+            begins_with = self._read(0, FORMAT_2_HEAD_BYTES)
+            layout, head = Format2(), tables_state.size
+            first = layout.record_of(begins_with)
+            may_have_records = FORMAT_2_MAGIC.startswith(begins_with.rstrip(b"\0"))  # empty, or partly written
+            if first is None and not may_have_records and FORMAT_2_MAGIC not in self._read(0, self._size):
                 raise ForeignStoreError(str(self._root), "its journal is another program's file, or damaged")
-            self._restart(tabled, begins_with, form, b"")
+            self._reset(tables_state, begins_with, layout, b"")
             if first is None or first.first <= head + 1:
                 return
-            if form.check_of(b"", first, self._read(UNBOUND_HEAD_BYTES, first.body_bytes)) != first.check:
+            if layout.check_of(b"", first, self._read(FORMAT_2_HEAD_BYTES, first.body_bytes)) != first.check:
                 return  # damaged, or left by a kill
             if head == before:  # else another process emptied it after the tables were read
                 what = f"its journal begins at position {first.first}, and its tables end at {head}"
                 raise ForeignStoreError(str(self._root), what)
             before = head
 
-    def _is_begun_again(self) -> bool:
+    def _has_new_beginning(self) -> bool:
         """Return whether its beginning has changed since it was read."""
-        at = 0 if self._bond is None else ANCHORS_AT[0]
+        at = 0 if self._key is None else ANCHORS_AT[0]
         return self._read(at, len(self._begins_with)) != self._begins_with
 
     def _read_mark(self) -> None:
         """Read the durable mark before the records, so that the records it names were already written."""
-        if self._bond is None:
+        if self._key is None:
             return
-        data, form = self._read(0, MARK_BYTES), self._form
-        if self._mark_of is None or self._mark_of[1] is not form or self._mark_of[0] != data:  # it seldom changes
+        data, layout = self._read(0, MARK_BYTES), self._format
+        if self._mark_of is None or self._mark_of[1] is not layout or self._mark_of[0] != data:  # it seldom changes
             self._mark_of = None
-            mark = self._bond.mark_in(data)
-            is_of_round = isinstance(form, Seal) and mark is not None and mark.round == form.round
+            mark = self._key.mark_in(data)
+            is_of_round = isinstance(layout, RoundFormat) and mark is not None and mark.round == layout.round
             self._mark = mark if is_of_round else None
-            self._mark_of = data, form
+            self._mark_of = data, layout
 
-    def _read_on(self) -> None:
+    def _read_new_records(self) -> None:
         """Read the records that continue the known ones."""
-        if not self._is_begun:
+        if not self._may_have_records:
             return
         while True:
             block = self._read(self._end, min(_BLOCK_BYTES, self._size - self._end))
-            taken = self._take_many(block)
-            head = block[taken : taken + self._form.head_bytes]
-            if self._is_end(head) or (self._bond is None and not taken and len(head) < UNBOUND_HEAD_BYTES):
+            added_bytes = self._add_block(block)
+            head = block[added_bytes : added_bytes + self._format.head_bytes]
+            if self._is_end(head) or (self._key is None and not added_bytes and len(head) < FORMAT_2_HEAD_BYTES):
                 break
-            if taken or self._take_again(head):
+            if added_bytes or self._add_long_record(head):
                 continue
             what = self._end, head, self._marked_beyond()
-            if what == self._torn or self._is_untouched() or not self._pass_damage():
+            if what == self._torn or self._is_untouched() or not self._skip_damage():
                 self._torn = what
                 break
-        self._learn()
+        self._adopt_mark()
 
     def _marked_beyond(self) -> Mark | None:
         """Return the mark, if it says that more was durable than was read."""
@@ -299,10 +314,10 @@ class Chain:
     def _end_behind(self, check: bytes) -> bytes:
         """Return the bytes that follow the last record, by its check; most looks find the same record last."""
         known = self._end_of
-        if known is not None and known[0] is check and known[1] is self._form:
+        if known is not None and known[0] is check and known[1] is self._format:
             return known[2]
-        end = self._form.end(check)
-        self._end_of = check, self._form, end
+        end = self._format.end(check)
+        self._end_of = check, self._format, end
         return end
 
     def _is_untouched(self) -> bool:
@@ -311,15 +326,17 @@ class Chain:
         These are the first record of the previous round, or the end of a new journal. The mark of a new
         journal names that end, and is rewritten as soon as a record is durable.
         """
-        if self._bond is None or self._lasts or self._marked_beyond() is not None:
+        if self._key is None or self._lasts or self._marked_beyond() is not None:
             return False
         mark = self._mark
         if mark is not None and mark.end == START:
-            return self._read(START, END_BYTES) == self._form.end(mark.check)
-        anchor = self._bond.anchor_in(self._read(0, START), self._base.round)
-        return anchor is not None and self._first_follows(self._bond.seal(anchor.round), anchor.position, anchor.check)
+            return self._read(START, END_BYTES) == self._format.end(mark.check)
+        anchor = self._key.anchor_in(self._read(0, START), self._base.round)
+        return anchor is not None and self._first_follows(
+            self._key.round_format(anchor.round), anchor.position, anchor.check
+        )
 
-    def _learn(self) -> None:
+    def _adopt_mark(self) -> None:
         """Adopt the durable mark, if it names a record that was read."""
         mark = self._mark
         if mark is None or mark.position <= self.durable:
@@ -328,39 +345,39 @@ class Chain:
         if at < len(self._lasts) and (self._lasts[at], self._checks[at]) == (mark.position, mark.check):
             self.durable = mark.position
 
-    def _take_many(self, block: bytes) -> int:
+    def _add_block(self, block: bytes) -> int:
         """Add the complete records of a block; return their size in bytes."""
         at = 0
-        while (found := following(self._form, block, at, self._last, self._check)) is not None:
-            self._take(*found)
+        while (found := following(self._format, block, at, self._last, self._check)) is not None:
+            self._add_record(*found)
             at += found[0].size
         return at
 
-    def _take_again(self, head: bytes) -> bool:
+    def _add_long_record(self, head: bytes) -> bool:
         """Add a record that is longer than a block, or was still being written; return whether it was complete."""
-        record = self._form.record_of(head)
+        record = self._format.record_of(head)
         data = b"" if record is None else self._read(self._end, record.size)
-        found = following(self._form, data, 0, self._last, self._check)
+        found = following(self._format, data, 0, self._last, self._check)
         if found is not None:
-            self._take(*found)
+            self._add_record(*found)
         return found is not None
 
-    def _pass_damage(self) -> bool:
+    def _skip_damage(self) -> bool:
         """Skip damaged bytes that were durable once, as a later record or the mark proves; return whether one does.
 
         Otherwise the bytes were left by a kill or a power cut, and were never acknowledged.
         """
-        form, mark = self._form, self._marked_beyond()
+        layout, mark = self._format, self._marked_beyond()
         rest = self._read(self._end, self._size - self._end)
-        record = form.record_of(rest[: form.head_bytes])
-        body = b"" if record is None else rest[form.head_bytes : record.size]
-        whole = b"" if record is None else form.check_of(self._check, record, body)
-        found = form.later(rest, self._last, [] if record is None else [record.check, whole], mark)
+        record = layout.record_of(rest[: layout.head_bytes])
+        body = b"" if record is None else rest[layout.head_bytes : record.size]
+        whole = b"" if record is None else layout.check_of(self._check, record, body)
+        found = layout.later(rest, self._last, [] if record is None else [record.check, whole], mark)
         if found is None and mark is None:
             return False
-        is_as_known = not self._is_begun_again() and self._stands(bisect_right(self._lasts, self.durable))
-        if not is_as_known or self._tabled() != self._base:
-            self._is_old = True  # these bytes are of another round, or continue rows written since
+        is_as_known = not self._has_new_beginning() and self._are_in_file(bisect_right(self._lasts, self.durable))
+        if not is_as_known or self._tables_state() != self._base:
+            self._is_outdated = True  # these bytes are of another round, or continue rows written since
             return False
         if found is not None:
             at, last, check = found[0], found[1].first - 1, found[2]
@@ -372,20 +389,20 @@ class Chain:
         if self._read(self._end, at) != rest[:at]:
             return True  # it was read during a write, and the bytes after it later: read again
         if record is not None and check == whole:  # only its check is damaged
-            self._take(msgspec.structs.replace(record, check=check), body)
+            self._add_record(msgspec.structs.replace(record, check=check), body)
             return True
         tree_bytes = 0 if record is None else record.tree_bytes
         tree = b"" if found is not None else tree_of(record, body, last)
-        self._tail.rows += damaged_rows(rest[form.head_bytes + tree_bytes : at], last - self._last)
-        self._went_on(last, self._end + at, check, tree)
+        self._tail.rows += damaged_rows(rest[layout.head_bytes + tree_bytes : at], last - self._last)
+        self._note_record(last, self._end + at, check, tree)
         return True
 
-    def _take(self, record: Record, body: bytes) -> None:
+    def _add_record(self, record: Record, body: bytes) -> None:
         self._tail.rows += rows_of(record, body)
         self.durable = max(self.durable, record.durable)
-        self._went_on(record.last, self._end + record.size, record.check, body[: record.tree_bytes])
+        self._note_record(record.last, self._end + record.size, record.check, body[: record.tree_bytes])
 
-    def _went_on(self, last: int, end: int, check: bytes, tree: bytes) -> None:
+    def _note_record(self, last: int, end: int, check: bytes, tree: bytes) -> None:
         self._last, self._end, self._check, self._tree = last, end, check, tree
         self._lasts.append(last)
         self._ends.append(end)

@@ -41,7 +41,7 @@ from typing import Final, Protocol
 import msgspec
 
 from rightful.encoding.merkle import HASH_BYTES, LEAF, Frontier
-from rightful.storage.journal.journal_rows import Kept
+from rightful.storage.journal.journal_rows import StoredRow
 
 MAGIC: Final = b"RfJ3"
 _HEAD: Final = Layout(">4sIQQII32s")
@@ -64,7 +64,7 @@ TREE_BYTES: Final = 32 + 8 + 64 * 32
 """The largest tree: its root, its size and as many peaks as a size has bits; bytes."""
 
 _encoder = msgspec.msgpack.Encoder()
-_rows = msgspec.msgpack.Decoder(list[Kept])
+_rows = msgspec.msgpack.Decoder(list[StoredRow])
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -101,7 +101,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return self.first + self.row_count - 1
 
 
-class Tabled(msgspec.Struct, frozen=True):
+class TablesState(msgspec.Struct, frozen=True):
     """The tables' own record of what they contain.
 
     Attributes:
@@ -157,7 +157,7 @@ Link = tuple[int, Record, bytes]
 """Place of a record, the record, and the check of the one before it."""
 
 
-class Form(Protocol):
+class RecordFormat(Protocol):
     """The format of a journal's records, and how they are checked."""
 
     start: int
@@ -188,24 +188,24 @@ class Form(Protocol):
         """
 
 
-def following(form: Form, data: bytes, at: int, last: int, before: bytes) -> tuple[Record, bytes] | None:
+def following(layout: RecordFormat, data: bytes, at: int, last: int, before: bytes) -> tuple[Record, bytes] | None:
     """Return the complete record at a place that continues what is before it, and its body; None if there is none.
 
     Args:
-        form: The format to check it by.
+        layout: The format to check it by.
         data: The bytes that were read from the journal.
         at: The place in them.
         last: The position before the record's first row.
         before: The check of the record before.
     """
-    record = form.record_of(data[at : at + form.head_bytes])
+    record = layout.record_of(data[at : at + layout.head_bytes])
     if record is None or record.first != last + 1:
         return None
-    body = data[at + form.head_bytes : at + record.size]
-    return (record, body) if form.check_of(before, record, body) == record.check else None
+    body = data[at + layout.head_bytes : at + record.size]
+    return (record, body) if layout.check_of(before, record, body) == record.check else None
 
 
-class Seal:
+class RoundFormat:
     """The format of the records of one round of one store."""
 
     start: int = START
@@ -223,7 +223,9 @@ class Seal:
             digest.update(part)
         return digest.digest()
 
-    def pack(self, rows: Sequence[Kept], tree: bytes, first: int, durable: int, before: bytes) -> tuple[bytes, bytes]:
+    def pack(
+        self, rows: Sequence[StoredRow], tree: bytes, first: int, durable: int, before: bytes
+    ) -> tuple[bytes, bytes]:
         """Return a record of rows as stored, and its check.
 
         Args:
@@ -239,22 +241,22 @@ class Seal:
         return head + check + body, check
 
     def record_of(self, head: bytes) -> Record | None:
-        """As `Form.record_of`."""
+        """As `RecordFormat.record_of`."""
         if len(head) < HEAD_BYTES or not head.startswith(MAGIC):
             return None
         _, body_bytes, first, durable, count, tree_bytes, before = _HEAD.unpack_from(head)
         return Record(body_bytes, first, durable, count, tree_bytes, before, head[_HEAD.size : HEAD_BYTES], head)
 
     def check_of(self, before: bytes, record: Record, body: bytes) -> bytes:
-        """As `Form.check_of`."""
+        """As `RecordFormat.check_of`."""
         return self.keyed(record.head[: _HEAD.size - CHECK_BYTES], before, body)
 
     def end(self, check: bytes) -> bytes:
-        """As `Form.end`."""
+        """As `RecordFormat.end`."""
         return self.keyed(b"RfE3", check)
 
     def later(self, rest: bytes, last: int, befores: Sequence[bytes], mark: Mark | None) -> Link | None:
-        """As `Form.later`.
+        """As `RecordFormat.later`.
 
         A record's own check proves that it is of this round. It is valid, and not left over from a power cut,
         if it leads back to the damaged record, if the mark names it, or if everything before it was durable when it
@@ -288,7 +290,7 @@ class Seal:
         return self.check_of(record.before, record, body) == record.check
 
 
-class Bond:
+class JournalKey:
     """Binds a journal to its store.
 
     Args:
@@ -300,16 +302,16 @@ class Bond:
         self._id = bytes.fromhex(store_id.replace("-", ""))
         self._prefix = key + self._id
 
-    def seal(self, number: int) -> Seal:
+    def round_format(self, number: int) -> RoundFormat:
         """Return the format of the records of a round."""
-        return Seal(self._prefix, number)
+        return RoundFormat(self._prefix, number)
 
-    def anchor(self, tabled: Tabled) -> Anchor:
+    def anchor(self, tables_state: TablesState) -> Anchor:
         """Return the anchor of the next round, which continues the tables."""
-        number = tabled.round + 1
-        data = _ANCHOR.pack(b"RfA3", number, tabled.size, self._id, tabled.check, tabled.root)
-        check = self.seal(number).keyed(data)
-        return Anchor(number, tabled.size, tabled.check, tabled.root, check, data + check)
+        number = tables_state.round + 1
+        data = _ANCHOR.pack(b"RfA3", number, tables_state.size, self._id, tables_state.check, tables_state.root)
+        check = self.round_format(number).keyed(data)
+        return Anchor(number, tables_state.size, tables_state.check, tables_state.root, check, data + check)
 
     def anchor_in(self, start: bytes, number: int) -> Anchor | None:
         """Return the anchor of a round; None if the bytes in its place are not an anchor of this store."""
@@ -317,14 +319,14 @@ class Bond:
         data = start[at : at + ANCHOR_BYTES]
         magic, found, position, _, before, root = _ANCHOR.unpack_from(data)
         check = data[_ANCHOR.size :]
-        if found != number or magic != b"RfA3" or self.seal(number).keyed(data[: _ANCHOR.size]) != check:
+        if found != number or magic != b"RfA3" or self.round_format(number).keyed(data[: _ANCHOR.size]) != check:
             return None
         return Anchor(number, position, before, root, check, data)
 
     def mark(self, mark: Mark) -> bytes:
         """Return the bytes of a mark."""
         data = _MARK.pack(b"RfM3", mark.round, mark.position, mark.end, mark.check)
-        return data + self.seal(mark.round).keyed(data)
+        return data + self.round_format(mark.round).keyed(data)
 
     def mark_in(self, start: bytes) -> Mark | None:
         """Return the mark, if it is intact and of this store."""
@@ -332,16 +334,16 @@ class Bond:
         mark = Mark(number, position, end, check)
         return mark if self.mark(mark) == start[:MARK_BYTES] else None
 
-    def beginning(self, tabled: Tabled) -> bytes:
+    def beginning(self, tables_state: TablesState) -> bytes:
         """Return the beginning of a new journal that continues the tables."""
-        anchor = self.anchor(tabled)
+        anchor = self.anchor(tables_state)
         start = bytearray(START)
         start[:MARK_BYTES] = self.mark(Mark(anchor.round, anchor.position, START, anchor.check))
         at = anchor_at(anchor.round)
         start[at : at + ANCHOR_BYTES] = anchor.data
-        return bytes(start) + self.seal(anchor.round).end(anchor.check)
+        return bytes(start) + self.round_format(anchor.round).end(anchor.check)
 
-    def why_not(self, start: bytes, tabled: Tabled) -> str:
+    def why_not(self, start: bytes, tables_state: TablesState) -> str:
         """Return why a journal does not fit these tables, judged by its beginning."""
         anchors = [_ANCHOR.unpack_from(start, at) for at in ANCHORS_AT]
         rounds = sorted(number for number in (1, 2) if anchors[number - 1][0] == b"RfA3")
@@ -351,9 +353,11 @@ class Bond:
         if len(others) == len(rounds):
             return f"its journal is that of another store, {others[0].hex()}"
         newest = max(anchors[number - 1][1] for number in rounds)
-        if newest in {tabled.round, tabled.round + 1}:
-            return f"its journal is damaged, or an older copy: its tables took round {tabled.round}"
-        return f"its journal is from another time: it is in round {newest}, and its tables took round {tabled.round}"
+        if newest in {tables_state.round, tables_state.round + 1}:
+            return f"its journal is damaged, or an older copy: its tables took round {tables_state.round}"
+        return (
+            f"its journal is from another time: it is in round {newest}, and its tables took round {tables_state.round}"
+        )
 
 
 def anchor_at(number: int) -> int:
@@ -361,7 +365,7 @@ def anchor_at(number: int) -> int:
     return ANCHORS_AT[(number - 1) % 2]
 
 
-def rows_of(record: Record, body: bytes) -> list[Kept]:
+def rows_of(record: Record, body: bytes) -> list[StoredRow]:
     """Return the rows of a record whose check matches."""
     return _rows.decode(body[record.tree_bytes :])
 
@@ -376,7 +380,7 @@ def tree_of(record: Record | None, body: bytes, last: int) -> bytes:
     return tree if (frontier.size, frontier.root()) == (last, tree[:HASH_BYTES]) else b""
 
 
-def damaged_rows(body: bytes, count: int) -> list[Kept]:
+def damaged_rows(body: bytes, count: int) -> list[StoredRow]:
     """Return the rows of a damaged record. Each is damaged, unless its leaf hash covers all of it and matches.
 
     The readable part of the others stays, under a leaf hash that matches nothing, so their tags still lead to them.
@@ -386,12 +390,12 @@ def damaged_rows(body: bytes, count: int) -> list[Kept]:
     except msgspec.DecodeError:
         rows = []
     if len(rows) != count:
-        return [Kept(None, None)] * count
+        return [StoredRow(None, None)] * count
     return [_judged(row) for row in rows]
 
 
-def _judged(row: Kept) -> Kept:
+def _judged(row: StoredRow) -> StoredRow:
     value = row.value
     if value is None or (row.payload is None and sha256(LEAF + value[HASH_BYTES:]).digest() == value[:HASH_BYTES]):
         return row
-    return Kept(bytes(HASH_BYTES) + value[HASH_BYTES:], row.payload)
+    return StoredRow(bytes(HASH_BYTES) + value[HASH_BYTES:], row.payload)

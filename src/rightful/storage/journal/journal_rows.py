@@ -16,7 +16,7 @@ from rightful.storage.critical_sections import locked
 from rightful.storage.tables.row_codec import Codec
 
 
-class Kept(Struct, frozen=True, gc=False, array_like=True):
+class StoredRow(Struct, frozen=True, gc=False, array_like=True):
     """A row as stored.
 
     Attributes:
@@ -38,7 +38,7 @@ Index = dict[str, int | list[int]]
 """Positions by word; a list only if there are several, since most tags occur in one row."""
 
 
-class Tail:
+class JournalTail:
     """Rows after a position, without a gap. It grows, so each reader ignores rows after its own view.
 
     Attributes:
@@ -48,10 +48,10 @@ class Tail:
 
     def __init__(self, start: int, codec: Codec | None) -> None:
         self.start = start
-        self.rows: list[Kept] = []
+        self.rows: list[StoredRow] = []
         self._codec = codec
         self._lock = threading.Lock()
-        self._asked = 0
+        self._searches = 0
         self._forget_index()
 
     def _forget_index(self) -> None:
@@ -66,16 +66,16 @@ class Tail:
         """The position of its last row."""
         return self.start + len(self.rows)
 
-    def row(self, position: int) -> Kept:
+    def row(self, position: int) -> StoredRow:
         """Return the row at a position in this tail."""
         return self.rows[position - self.start - 1]
 
-    def after(self, position: int, until: int) -> list[Kept]:
+    def after(self, position: int, until: int) -> list[StoredRow]:
         """Return the rows after a position, through `until`."""
         return self.rows[max(position - self.start, 0) : max(until - self.start, 0)]
 
     @locked("_lock")
-    def grow(self, rows: Sequence[Kept], events: Sequence[DCBEvent]) -> None:
+    def grow(self, rows: Sequence[StoredRow], events: Sequence[DCBEvent]) -> None:
         """Add rows of this process, whose events need not be decoded from them.
 
         More rows than fit the journal go into the tables at once. They are indexed only if a search needs it.
@@ -99,20 +99,20 @@ class Tail:
 
     def tagged(self, tag: str) -> Sequence[int]:
         """Return the positions of the rows that have the tag, ascending."""
-        self._asked += 1
-        if self._asked <= _UNINDEXED and self._indexed < len(self.rows):
-            return self._sought(tag)
+        self._searches += 1
+        if self._searches <= _UNINDEXED and self._indexed < len(self.rows):
+            return self._search(tag)
         tags, _ = self._words()
         return _found(tags, tag) if tag in tags else ()
 
-    def _sought(self, tag: str) -> list[int]:
+    def _search(self, tag: str) -> list[int]:
         if self._codec is None:
             return []
         trace = self._codec.trace(tag)
         like = [found for found in enumerate(self.rows, self.start + 1) if trace in (found[1].value or b"")]
         return [position for position, row in like if tag in self.words(row)[1]]
 
-    def fitting(self, query: DCBQuery, after: int, until: int) -> list[int]:
+    def matching(self, query: DCBQuery, after: int, until: int) -> list[int]:
         """Return the positions after `after`, through `until`, of the rows that match a query, ascending."""
         if not self.rows or until <= self.start:
             return []
@@ -170,7 +170,7 @@ class Tail:
                     found.append(position)
             index = by_tag
 
-    def words(self, row: Kept) -> tuple[str | None, Sequence[str]]:
+    def words(self, row: StoredRow) -> tuple[str | None, Sequence[str]]:
         """Return the type and the tags of a row; None and nothing if its bytes are damaged."""
         if row.value is None or self._codec is None:
             return None, ()
@@ -180,7 +180,7 @@ class Tail:
             return None, ()  # reading the row reports the damage
 
 
-def is_damaged(row: Kept) -> bool:
+def is_damaged(row: StoredRow) -> bool:
     """Return whether a row was damaged in the journal. Its readable part may differ from what was written."""
     return row.value is None or row.value.startswith(_NO_LEAF)
 

@@ -12,7 +12,7 @@ import lmdb
 import msgspec
 
 from rightful.errors import ForeignStoreError, StorageError, StoreFullError
-from rightful.storage.commit import Appender
+from rightful.storage.commit import RowCommitter
 from rightful.storage.environment import create_store
 from rightful.storage.environment.lmdb_environment import Environment
 from rightful.storage.environment.lmdb_errors import storage_error
@@ -32,7 +32,7 @@ def upgrade(env: Environment) -> None:
             return
         try:
             if env.about.journal_bytes:
-                _take_rows(env)
+                _move_rows(env)
             _make_journal(env)
         except (ForeignStoreError, StoreFullError):  # the next use reports it, or works with the room there is
             env.renew()
@@ -40,24 +40,24 @@ def upgrade(env: Environment) -> None:
             raise storage_error(env.root, error) from error
 
 
-def _take_rows(env: Environment) -> None:
+def _move_rows(env: Environment) -> None:
     """Move all rows of a journal of format 2 into the tables, and mark the store as being rewritten."""
     about, _ = create_store.bound(env.about)
     about = msgspec.structs.replace(about, journal_bytes=0, rewriting=True)
-    appender = Appender(env)
+    committer = RowCommitter(env)
     try:
-        appender.drain(about.to_bytes())
+        committer.drain(about.to_bytes())
     except (SpoiledError, UnclearError) as error:
         raise (error.__cause__ if isinstance(error.__cause__, StorageError) else error) from None
     finally:
-        appender.abandon()
+        committer.abandon()
     env.renew()
 
 
 def _make_journal(env: Environment) -> None:
-    about, bond = create_store.bound(env.about)
+    about, key = create_store.bound(env.about)
     store = env.data.parent
-    if not create_store.make_journal(store, bond.beginning(env.tabled())):
+    if not create_store.make_journal(store, key.beginning(env.tables_state())):
         return
     try:
         env.change(msgspec.structs.replace(about, rewriting=False))

@@ -16,9 +16,9 @@ from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
 from msgspec import Struct
 
 from rightful import limits
-from rightful.storage.journal.journal_rows import Kept, is_damaged
+from rightful.storage.journal.journal_rows import StoredRow, is_damaged
 from rightful.storage.port import size_of
-from rightful.storage.tables.snapshot import Snapshot, look
+from rightful.storage.tables.snapshot import Snapshot, read_snapshot
 from rightful.storage.tables.store_tables import Tables, pack_position, pack_positions, unpack_position, word_key
 
 _LOOKS_PER_PAGE: Final = 16 * limits.PAGE_ROWS
@@ -52,26 +52,26 @@ def read_page(tables: Tables, query: DCBQuery | None, after: int, until: int | N
         until: The last position that may be returned; None is the store's last.
         limit: The maximum number of rows, 1 or more; fewer if they fill a page (`limits.PAGE_BYTES`).
     """
-    return look(tables, lambda now: _page(now, query, after, until, limit))
+    return read_snapshot(tables, lambda snapshot: _page(snapshot, query, after, until, limit))
 
 
-def _page(now: Snapshot, query: DCBQuery | None, after: int, until: int | None, limit: int) -> Page:
-    head = now.head
+def _page(snapshot: Snapshot, query: DCBQuery | None, after: int, until: int | None, limit: int) -> Page:
+    head = snapshot.head
     last = head if until is None else min(head, until)
     if _fits_all(query):
-        return _bulk(now, after, min(last, after + limit))
+        return _bulk(snapshot, after, min(last, after + limit))
     wanted = query or DCBQuery()
-    if (lost := _first_lost(now, after, last)) is not None:  # it may match, so the result ends before it
+    if (lost := _first_lost(snapshot, after, last)) is not None:  # it may match, so the result ends before it
         if lost == after + 1:
-            now.event(lost)
+            snapshot.event(lost)
         last = lost - 1
     found: list[tuple[int, DCBEvent]] = []
     through, left = last, limits.PAGE_BYTES
-    for looks, (position, fits) in enumerate(_candidates(now, wanted, after, last), 1):
+    for looks, (position, fits) in enumerate(_candidates(snapshot, wanted, after, last), 1):
         if fits:
-            event = now.event(position)
+            event = snapshot.event(position)
             if not _fits_one(event, wanted):
-                now.refuse(position, " ".join(wanted.items[0].tags or wanted.items[0].types))
+                snapshot.refuse(position, " ".join(wanted.items[0].tags or wanted.items[0].types))
             found.append((position, event))
             left -= size_of(event)
         if len(found) == limit or left <= 0 or looks == _LOOKS_PER_PAGE:
@@ -80,18 +80,18 @@ def _page(now: Snapshot, query: DCBQuery | None, after: int, until: int | None, 
     return Page(found, through, head)
 
 
-def _first_lost(now: Snapshot, after: int, last: int) -> int | None:
+def _first_lost(snapshot: Snapshot, after: int, last: int) -> int | None:
     """Return the first position in (after, last] whose row is missing or damaged; None if none is known.
 
     The tables show this for a row that came damaged from the journal: it has no type in the index.
     """
-    tables = now.tables.env.tables
-    if after < now.tabled and now.txn.stat(tables["types"])["entries"] != now.tabled:
-        for position in range(after + 1, min(last, now.tabled) + 1):
-            row = now.txn.get(pack_position(position), db=tables["rows"])
-            if is_damaged(Kept(row, None)):
+    tables = snapshot.tables.env.tables
+    if after < snapshot.tables_head and snapshot.txn.stat(tables["types"])["entries"] != snapshot.tables_head:
+        for position in range(after + 1, min(last, snapshot.tables_head) + 1):
+            row = snapshot.txn.get(pack_position(position), db=tables["rows"])
+            if is_damaged(StoredRow(row, None)):
                 return position
-    return now.tail.unreadable(max(after, now.tabled), last) if last > now.tabled else None
+    return snapshot.tail.unreadable(max(after, snapshot.tables_head), last) if last > snapshot.tables_head else None
 
 
 def _fits_one(event: DCBEvent, query: DCBQuery) -> bool:
@@ -100,51 +100,53 @@ def _fits_one(event: DCBEvent, query: DCBQuery) -> bool:
     )
 
 
-def positions(now: Snapshot, query: DCBQuery, after: int, until: int) -> Iterator[int]:
+def positions(snapshot: Snapshot, query: DCBQuery, after: int, until: int) -> Iterator[int]:
     """Return the matching positions after `after`, through `until`, ascending."""
     if _fits_all(query):
         return iter(range(after + 1, until + 1))
-    return (position for position, fits in _candidates(now, query, after, until) if fits)
+    return (position for position, fits in _candidates(snapshot, query, after, until) if fits)
 
 
-def words_like(now: Snapshot, start: str, limit: int) -> list[str]:
+def words_like(snapshot: Snapshot, start: str, limit: int) -> list[str]:
     """Return the tags that begin with a text, from the index; tags stored as a hash are not found."""
     key, found = start.encode(), list[str]()
-    with now.txn.cursor(db=now.tables.env.tables["tags"]) as cursor:
+    with snapshot.txn.cursor(db=snapshot.tables.env.tables["tags"]) as cursor:
         if key and cursor.set_range(key):
             for word in cursor.iternext_nodup(values=False):
                 if not word.startswith(key) or len(found) == limit:
                     break
                 found.append(word.decode())
-    if not key or now.head == now.tabled:
+    if not key or snapshot.head == snapshot.tables_head:
         return found
-    more = (tag for tag in now.tail.tags_like(start, now.head) if len(tag.encode()) <= limits.TAG_KEY_BYTES)
+    more = (tag for tag in snapshot.tail.tags_like(start, snapshot.head) if len(tag.encode()) <= limits.TAG_KEY_BYTES)
     return sorted({*found, *more}, key=str.encode)[:limit]
 
 
-def raw_rows(now: Snapshot, after: int, limit: int) -> tuple[list[bytes], list[bytes | None]]:
+def raw_rows(snapshot: Snapshot, after: int, limit: int) -> tuple[list[bytes], list[bytes | None]]:
     """Return values and payloads of the rows after a position, without a gap; fewer if either fill a page.
 
     Raises:
         DamagedRowError: A row is missing.
     """
-    values, payloads = _of_tables(now, after, limit) if after < now.tabled else ([], [])
-    if after + len(values) < now.tabled:
+    values, payloads = _of_tables(snapshot, after, limit) if after < snapshot.tables_head else ([], [])
+    if after + len(values) < snapshot.tables_head:
         return values, payloads
     value_bytes, payload_bytes = sum(map(len, values)), sum(len(payload or b"") for payload in payloads)
-    for position, row in enumerate(now.behind(after + len(values), limit - len(values)), after + len(values) + 1):
+    for position, row in enumerate(
+        snapshot.journal_rows_after(after + len(values), limit - len(values)), after + len(values) + 1
+    ):
         if max(value_bytes, payload_bytes) >= limits.PAGE_BYTES:
             break
-        value = now.tables.present(position, row.value)
+        value = snapshot.tables.present(position, row.value)
         values.append(value)
         payloads.append(row.payload)
         value_bytes, payload_bytes = value_bytes + len(value), payload_bytes + len(row.payload or b"")
     return values, payloads
 
 
-def _of_tables(now: Snapshot, after: int, limit: int) -> tuple[list[bytes], list[bytes | None]]:
-    tables, txn = now.tables, now.txn
-    count = max(min(limit, now.tabled - after), 0)
+def _of_tables(snapshot: Snapshot, after: int, limit: int) -> tuple[list[bytes], list[bytes | None]]:
+    tables, txn = snapshot.tables, snapshot.txn
+    count = max(min(limit, snapshot.tables_head - after), 0)
     start, wanted = pack_position(after + 1), pack_positions(after + 1, count)
     pairs = _run(tables, txn, "rows", start, count)
     if len(pairs) < count and _is_full(pairs):
@@ -193,36 +195,36 @@ def _is_full(pairs: Sequence[_Pair]) -> bool:
     return sum(len(value) for _, value in pairs) >= limits.PAGE_BYTES
 
 
-def _bulk(now: Snapshot, after: int, last: int) -> Page:
+def _bulk(snapshot: Snapshot, after: int, last: int) -> Page:
     """Read a range of rows at once."""
-    values, payloads = raw_rows(now, after, max(last - after, 0))
-    tables = now.tables
+    values, payloads = raw_rows(snapshot, after, max(last - after, 0))
+    tables = snapshot.tables
     events = [
         (position, tables.unpack(position, tables.checked(position, value), payload))
         for position, (value, payload) in enumerate(zip(values, payloads, strict=True), after + 1)
     ]
-    return Page(events, after + len(events), now.head)
+    return Page(events, after + len(events), snapshot.head)
 
 
 def _fits_all(query: DCBQuery | None) -> bool:
     return query is None or not query.items or any(not item.types and not item.tags for item in query.items)
 
 
-def _candidates(now: Snapshot, query: DCBQuery, after: int, until: int) -> Iterator[_Candidate]:
+def _candidates(snapshot: Snapshot, query: DCBQuery, after: int, until: int) -> Iterator[_Candidate]:
     """Yield each candidate position once, ascending, and whether it matches."""
-    if after < now.tabled:
-        yield from _of_index(now, query, after, min(until, now.tabled))
-    for position in now.tail.fitting(query, max(after, now.tabled), until):
+    if after < snapshot.tables_head:
+        yield from _of_index(snapshot, query, after, min(until, snapshot.tables_head))
+    for position in snapshot.tail.matching(query, max(after, snapshot.tables_head), until):
         yield position, True
 
 
-def _of_index(now: Snapshot, query: DCBQuery, after: int, until: int) -> Iterator[_Candidate]:
-    each = [_of_item(now.tables, now.txn, item, pack_position(after + 1)) for item in query.items]
+def _of_index(snapshot: Snapshot, query: DCBQuery, after: int, until: int) -> Iterator[_Candidate]:
+    each = [_of_item(snapshot.tables, snapshot.txn, item, pack_position(after + 1)) for item in query.items]
     pending: _Candidate | None = None
     for candidate in heapq.merge(*each):
         if candidate[0] > until:
-            if candidate[0] > now.tabled:
-                now.refuse(candidate[0], "a tag")
+            if candidate[0] > snapshot.tables_head:
+                snapshot.refuse(candidate[0], "a tag")
             break
         if pending is not None and pending[0] != candidate[0]:
             yield pending
@@ -244,8 +246,8 @@ def _of_tags(
 ) -> Iterator[_Candidate]:
     """Iterate over the rarest tag, and look up each position under the others."""
     tag_table = tables.env.tables["tags"]
-    look = txn.cursor(db=tag_table)
-    counts = [look.count() if look.set_key(tag) else 0 for tag in tags]
+    cursor = txn.cursor(db=tag_table)
+    counts = [cursor.count() if cursor.set_key(tag) else 0 for tag in tags]
     if 0 in counts:
         tables.tagged(txn, tags[counts.index(0)])  # raises if the tag is absent only because a key is damaged
         return
@@ -253,7 +255,7 @@ def _of_tags(
     others = [tag for tag in tags if tag != rarest]
     kinds = txn.cursor(db=tables.env.tables["types"])
     for key in _from(txn, tag_table, rarest, start):
-        fits = all(look.set_key_dup(tag, key) for tag in others)
+        fits = all(cursor.set_key_dup(tag, key) for tag in others)
         if fits and types:
             fits = any(kinds.set_key_dup(kind, key) for kind in types)
         yield unpack_position(key), fits

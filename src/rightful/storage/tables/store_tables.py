@@ -81,14 +81,14 @@ def _is_other_id(key: bytes, word: bytes) -> bool:
 class Tables:
     """The tables of one open environment."""
 
-    __slots__ = ("_settled", "codec", "env")
+    __slots__ = ("_synced", "codec", "env")
 
     def __init__(self, env: Environment) -> None:
         self.env = env
-        self._settled = -1
+        self._synced = -1
         self.codec = cast("Codec", env.kind.codec)
 
-    def settle(self, number: int) -> None:
+    def sync(self, number: int) -> None:
         """Sync what LMDB shows, since the process that wrote it may have been killed during its last sync.
 
         Args:
@@ -97,13 +97,13 @@ class Tables:
         Raises:
             OSError: The system failed.
         """
-        if self._settled != number:
+        if self._synced != number:
             store_files.sync_data(self.env.data.parent)
-            self._settled = number
+            self._synced = number
 
-    def settled(self, number: int) -> None:
+    def note_synced(self, number: int) -> None:
         """Note that a transaction is durable because this process committed it."""
-        self._settled = number
+        self._synced = number
 
     def frontier(self, record: bytes, *, is_checked: bool = False) -> Frontier:
         """Return the frontier of a stored tree record.
