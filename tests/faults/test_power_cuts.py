@@ -28,15 +28,15 @@ real = Writer._make_durable
 Writer._make_durable = lambda writer, batch: real(writer, [each for each in batch if each.events])
 """
 TRUSTING_A_FAILED_SYNC = """
-settle = Journal.settle
+sync = Journal.sync
 def trusting(self, answered=None):
     last = self._last
     try:
-        settle(self, answered)
+        sync(self, answered)
     except OSError:
         self.durable = last
         raise
-Journal.settle = trusting
+Journal.sync = trusting
 """
 
 
@@ -94,7 +94,7 @@ sys.exit()
 
 
 @pytest.mark.parametrize("how", [SUBSCRIBED, FOLLOWED], ids=["subscribed", "followed"])
-@pytest.mark.parametrize(("before", "is_sound"), [("", True), ("Journal.settle = lambda *_: None", False)])
+@pytest.mark.parametrize(("before", "is_sound"), [("", True), ("Journal.sync = lambda *_: None", False)])
 def test_who_follows_is_shown_nothing_that_could_be_lost(tmp_path: Path, how: str, before: str, is_sound: bool) -> None:
     """He may note its position, which another event would have afterwards."""
     follower = f"{before}\n{how}\n{SAY_WHAT_WAS_FOUND}"

@@ -57,7 +57,9 @@ class Snapshot:
             DamagedRowError: It is missing, or does not match its checksum.
         """
         if not 0 < position <= self.head:
-            raise DamagedRowError(str(self.tables.env.root), position, "an index entry refers to it, but the ledger has no such row")
+            raise DamagedRowError(
+                str(self.tables.env.root), position, "an index entry refers to it, but the row is missing"
+            )
         if position <= self.tables_head:
             return self.tables.event(self.txn, position)
         row = self.tail.row(position)
@@ -68,7 +70,9 @@ class Snapshot:
         found = self.tables.tagged(self.txn, word_key(tag))
         if found and not 0 < min(found) <= max(found) <= self.tables_head:
             wrong = next(position for position in found if not 0 < position <= self.tables_head)
-            raise DamagedRowError(str(self.tables.env.root), wrong, "an index entry refers to it, but the tables have no such row")
+            raise DamagedRowError(
+                str(self.tables.env.root), wrong, "an index entry refers to it, but the tables do not have it"
+            )
         if self.head > self.tables_head and (more := self.tail.tagged(tag)):
             found += [position for position in more if self.tables_head < position <= self.head]
         return found
