@@ -113,14 +113,14 @@ def test_where_nothing_can_be_exchanged_the_file_is_renamed(
 def test_a_file_that_appears_where_none_was_is_not_replaced(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target, appear = tmp_path / "new.json", module._appear
+    target, link = tmp_path / "new.json", module._linked
 
-    def late(temp: str, real: str) -> None:
+    def late(temp: str, real: str) -> bool:
         written(target, FILE)
-        appear(temp, real)
+        return link(temp, real)
 
     plan = plan_of(path, target)
-    monkeypatch.setattr(module, "_appear", late)
+    monkeypatch.setattr(module, "_linked", late)
 
     with pytest.raises(TargetChangedError):
         applied(path, plan)

@@ -67,12 +67,7 @@ class Done(Struct, frozen=True, kw_only=True):
 
 
 def apply(books: Books, plan: Plan, clock: Clock) -> Done:
-    """Write what a plan says.
-
-    Args:
-        books: The ledger that the plan was made from.
-        plan: The plan.
-        clock: Returns the time of publication; microseconds since 1970, UTC.
+    """Write what a plan says. `clock` returns the time of publication; microseconds since 1970, UTC.
 
     Raises:
         BackfillRefusedError: The plan is refused, or the file has hard links, and it is not forced.
@@ -103,7 +98,9 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         if seen.sha256 != plan.previous_sha256:
             raise TargetChangedError(real, "its content is neither what the plan was made for nor what the plan writes")
         found = _recomputed(books, plan, seen, [publication for publication in chain if publication.id != mine])
-        event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
+        balances = {balance.sha256 for balance in books.projected.facts.balances if balance.position <= plan.through}
+        opened = balances | ({plan.previous_sha256} if found.opened is not None else set())
+        event = _publication(plan, key, clock(), opened=plan.new_sha256 in opened)  # if so, the bytes are a tool's own
         if last is None or last.id != mine or "beliefs" in last.said:  # or an earlier version began it
             event["extra"] |= {"beliefs": read(real, found.data).beliefs_sha256}
         event |= _rules(last, mine)
@@ -121,7 +118,7 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
     Args:
         books: The ledger.
         named: The file.
-        clock: Returns the time of publication; microseconds since 1970, UTC.
+        clock: As for `apply`.
         publication: The event id of the publication in force; needed after a rollback.
         force: Restore them even if a tool wrote the file since; the present bytes are kept.
 
@@ -251,12 +248,6 @@ def _plan_key(plan: Plan) -> str:
         "publish", plan.target, plan.reader, plan.policy_hash, plan.through, plan.new_sha256,
         plan.previous_sha256, plan.supersedes,
     )  # fmt: skip
-
-
-def _is_opened(books: Books, plan: Plan, found: Computed) -> bool:
-    """Return whether the new bytes are those of an opening balance, and so a tool's own."""
-    held = {balance.sha256 for balance in books.projected.facts.balances if balance.position <= plan.through}
-    return plan.new_sha256 in held | ({plan.previous_sha256} if found.opened is not None else set())
 
 
 def _publication(plan: Plan, key: str, now_us: int, *, opened: bool) -> Wire:

@@ -125,11 +125,6 @@ def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Nu
 
     No time becomes earlier than that of the present file or of a balance of it, whatever becomes of
     the old numbers: of two states of a file that are opened, the one with the later time counts.
-
-    Args:
-        found: The beliefs.
-        takes: Returns whether an arm belongs to the file.
-        state: The content of the file.
     """
     counted = tallies(found.facts, found.settlement, found.posteriors.policy, found.posteriors.through)
     file_times, balance_times = _times_of(state), _balance_times(found)

@@ -38,12 +38,7 @@ class ArmChange(Struct, frozen=True):
 
 
 class Uncredited(Struct, frozen=True):
-    """Grades of one bin that credit no arm.
-
-    Attributes:
-        count: How many.
-        sessions: A few of their sessions.
-    """
+    """Grades of one bin that credit no arm: how many, and a few of their sessions."""
 
     count: int
     sessions: tuple[str, ...]
@@ -146,10 +141,7 @@ def plan_from(document: bytes, name: str) -> Plan:
 
 
 def difference(plan: Plan, found: Plan) -> str | None:
-    """Return the first field in which a plan is not what it comes out as now; None where all of it is.
-
-    Its notes are words about the ledger as it was then, and nothing is written from them.
-    """
+    """Return the first field in which two plans differ, if any; notes are not compared, as nothing depends on them."""
     names = (name for name in plan.__struct_fields__ if name != "notes")
     return next((name for name in names if getattr(plan, name) != getattr(found, name)), None)
 

@@ -62,7 +62,9 @@ def words_of(form: Format, real: str, state: State, new: State, found: Beliefs, 
     )
     folder = Path(real).parent
     made = () if folder.is_dir() else (f"the folder {folder} is new, and apply creates it",)
-    notes = (*made, *_notes_on_arms(form, real, found, state, new), *_notes(state, new, rule, old))
+    lost = [f"dropped: {'; '.join(lost)}"] if (lost := list(_lost(state, new))) else []
+    decayed = [f"decayed as of {times.text_of(rule.decay_at_us)}"] if isinstance(rule.policy.decay, TimeDecay) else []
+    notes = (*made, *_notes_on_arms(form, real, found, state, new), *lost, *old.notes, *decayed)
     return Words(old.counts, refusals, notes, changes, unchanged)
 
 
@@ -140,9 +142,8 @@ def _nothing_to_write(form: Format, state: State, found: Beliefs) -> Iterator[st
 def _refusals(form: Format, state: State, new: State, found: Beliefs, rule: Rule) -> Iterator[str]:
     mixed = list(form.mix(state))
     if mixed:
-        more = f", and {len(mixed) - _EXAMPLES:,} more" if len(mixed) > _EXAMPLES else ""
         yield (
-            f"the file mixes forms: {'; '.join(mixed[:_EXAMPLES])}{more}; {form.name} cannot read such a file, "
+            f"the file mixes forms: {_few(mixed)}; {form.name} cannot read such a file, "
             f"and with --force that part is dropped"
         )
     total = len(found.settlement.unit_bin)
@@ -221,6 +222,11 @@ def names_of(arms: Sequence[str]) -> str:
     return f"{', '.join(names)}{more}"
 
 
+def _few(texts: Sequence[str]) -> str:
+    more = f", and {len(texts) - _EXAMPLES:,} more" if len(texts) > _EXAMPLES else ""
+    return f"{'; '.join(texts[:_EXAMPLES])}{more}"
+
+
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
@@ -261,14 +267,6 @@ def _came_back(old: _Old) -> Iterator[str]:
         )
 
 
-def _notes(state: State, new: State, rule: Rule, old: _Old) -> Iterator[str]:
-    if lost := list(_lost(state, new)):
-        yield f"dropped: {'; '.join(lost)}"
-    yield from old.notes
-    if isinstance(rule.policy.decay, TimeDecay):
-        yield f"decayed as of {times.text_of(rule.decay_at_us)}"
-
-
 def _notes_on_arms(form: Format, real: str, found: Beliefs, state: State, new: State) -> Iterator[str]:
     arms = found.posteriors.arms
     foreign = [arm for arm in arms if not form.takes(arm)]
@@ -283,9 +281,8 @@ def _notes_on_arms(form: Format, real: str, found: Beliefs, state: State, new: S
     if form.name == "lesson-hook":
         yield from _moved_lesson(real, written)
     if two_names := list(_two_names(state, new)):
-        more = f", and {len(two_names) - _EXAMPLES:,} more" if len(two_names) > _EXAMPLES else ""
         yield (
-            f"one lesson has two names, by its path: {'; '.join(two_names[:_EXAMPLES])}{more}; "
+            f"one lesson has two names, by its path: {_few(two_names)}; "
             f"`rightful policy aliases` proposes arm_aliases that merge them"
         )
 

@@ -44,13 +44,7 @@ Wire = dict[str, Any]
 
 
 class Books(NamedTuple):
-    """The ledger, as a backfill needs it.
-
-    Attributes:
-        projected: Its projections, and through them its log.
-        folder: Its folder.
-        id: Its own UUID.
-    """
+    """The ledger, as a backfill needs it: its projections (and through them its log), its folder and its UUID."""
 
     projected: Projected
     folder: Path
@@ -58,21 +52,15 @@ class Books(NamedTuple):
 
 
 class Computed(NamedTuple):
-    """A plan with the bytes that it is about.
-
-    Attributes:
-        plan: The plan.
-        data: The new bytes.
-        opened: The opening of the target's balance; None where none is needed.
-    """
+    """A plan, the new bytes, and the opening of the target's balance if one is needed."""
 
     plan: Plan
     data: bytes
     opened: Wire | None
 
 
-def checked(asked: PlanRequest) -> PlanRequest:
-    """Return what a plan is asked for, if it can be asked for at all.
+def real_target(asked: PlanRequest) -> str:
+    """Return the real path of the file that a plan is asked for.
 
     Raises:
         UsageError: There is no such reader.
@@ -80,8 +68,7 @@ def checked(asked: PlanRequest) -> PlanRequest:
     """
     if asked.reader not in FORMATS:
         raise UsageError(f"there is no reader {asked.reader!r}; there are {', '.join(FORMATS)}")
-    target.resolved(asked.target, makes_folder=FORMATS[asked.reader].makes_folder)
-    return asked
+    return target.resolved(asked.target, makes_folder=FORMATS[asked.reader].makes_folder)
 
 
 def planned(books: Books, asked: PlanRequest) -> Computed:
@@ -94,8 +81,7 @@ def planned(books: Books, asked: PlanRequest) -> Computed:
         PolicyError: The policy names the balances that count, and the old numbers are to be left out; or
             its prior is not that of the tools.
     """
-    checked(asked)
-    real = target.resolved(asked.target, makes_folder=FORMATS[asked.reader].makes_folder)
+    real = real_target(asked)
     target.check_outside(real, books.folder)
     seen = target.read_plannable(real)
     every = publications(books.projected.log)
@@ -106,14 +92,7 @@ def planned(books: Books, asked: PlanRequest) -> Computed:
 
 
 def recomputed(books: Books, plan: Plan, seen: FileState, chain: list[Published]) -> Computed:
-    """Compute a plan again, from what it was asked for and its position.
-
-    Args:
-        books: The ledger.
-        plan: The plan.
-        seen: The present file; the bytes that it was made for.
-        chain: The publications of the target before it.
-    """
+    """Compute a plan again, from what it was asked for and its position, after the publications before it."""
     through = min(plan.through, books.projected.prefix(plan.asked_as_of))
     without_balances = structs.replace(plan.policy, balances=None)
     asked_policy = without_balances if without_balances.hash == plan.asked else plan.policy

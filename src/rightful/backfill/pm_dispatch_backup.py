@@ -15,13 +15,7 @@ from rightful.errors import StorageError
 
 
 class Backup:
-    """A tool's backup of its file, as one publication finds and leaves it.
-
-    Args:
-        shelf: Where bytes are kept.
-        real: The file whose backup it is.
-        publication: The event id of the publication.
-    """
+    """A tool's backup of its file, as one publication, given by its event id, finds and leaves it."""
 
     def __init__(self, replaced: ReplacedBytes, real: str, publication: str) -> None:
         self._replaced, self._real, self._publication = replaced, real, publication

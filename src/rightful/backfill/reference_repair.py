@@ -53,7 +53,7 @@ def write_back(path: str, looked: FileState, rows: tuple[RecordRow, ...], owners
 
     Args:
         path: The file of session records.
-        looked: The file as it was searched for.
+        looked: The file as it was searched.
         rows: Its rows that miss their transcript.
         owners: The path of the transcript, by session.
 

@@ -21,11 +21,7 @@ FOLDER = "backfill"
 
 
 class ReplacedBytes:
-    """The files that backfills keep.
-
-    Args:
-        ledger: The ledger's folder.
-    """
+    """The files that backfills keep in the folder of a ledger."""
 
     def __init__(self, ledger: Path) -> None:
         self.folder = ledger / FOLDER

@@ -95,12 +95,8 @@ def make_folder(real: str) -> None:
 def read_plannable(real: str, limit: int = limits.EVENT_BYTES) -> FileState:
     """Return the present file at a path, if a plan can be made for it.
 
-    Args:
-        real: The file.
-        limit: The largest size in bytes. A planned file fits in an event.
-
     Raises:
-        TargetError: It is not a file, or too large.
+        TargetError: It is not a file, or has more than `limit` bytes; a planned file has to fit in an event.
         OSError: It cannot be read.
     """
     try:
@@ -214,7 +210,10 @@ def place(real: str, data: bytes | None, expected: FileState, keep: Callable[[by
     if data is None:
         os.rename(real, temp)  # noqa: PTH104 - as `_write`
     elif expected.data is None:
-        _appear(temp, real)
+        is_new = _linked(temp, real)
+        drop(temp)
+        if not is_new:
+            raise TargetChangedError(real, _AT_ONCE)
     elif not _exchange(temp, real):
         os.rename(temp, real)  # noqa: PTH104 - as `_write`
     sync(real)
@@ -256,11 +255,7 @@ def settle(real: str, expected: str | None, ours: str | None, keep: Callable[[by
 
 
 def _put_back(real: str, out: FileState, where: str, ours: str | None, keep: Callable[[bytes], str]) -> list[str]:
-    """Restore a replaced file (`out`, which is kept at `where`), although its tool writes at the same time.
-
-    Returns:
-        The paths of the writes that are not in place in the end.
-    """
+    """Restore a replaced file (`out`, kept at `where`); return the paths of writes that are not in place in the end."""
     temp, inside, kept_paths = temporary_path(real), ours, list[str]()
     for _ in range(_ROUNDS):
         if inside is None:
@@ -353,14 +348,6 @@ def drop(temp: str) -> None:
     """Remove a temporary file, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temp)  # noqa: PTH108 - as `_write`
-
-
-def _appear(temp: str, real: str) -> None:
-    """Move a temporary file to a path that must not exist yet."""
-    there = _linked(temp, real)
-    drop(temp)
-    if not there:
-        raise TargetChangedError(real, _AT_ONCE)
 
 
 def _linked(temp: str, real: str) -> bool:

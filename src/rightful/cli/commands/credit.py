@@ -268,7 +268,9 @@ def _publication(args: argparse.Namespace) -> PlanRequest | None:
     rate = args.decay_rate  # each graded session decays what came before it, as each call of such an updater does
     default = "bound" if rate is None else terminal.json_text({"decay": {"mode": "session", "gamma": rate}})
     policy = options.policy_named(args.policy or default).policy
-    return planning.checked(plan_document.PlanRequest(args.publish, args.reader, policy))
+    asked = plan_document.PlanRequest(args.publish, args.reader, policy)
+    planning.real_target(asked)
+    return asked
 
 
 def _published(args: argparse.Namespace, ledger: Ledger, target: PlanRequest) -> Published:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -203,13 +203,9 @@ def document(event: BalanceOpened) -> dict[str, Json]:
 
 
 def _named_by(document: Mapping[str, Json]) -> str | None:
-    names = [key for state in _states(document) for key in IDS if key in state]
-    return names[0] if names else None
-
-
-def _states(document: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
     groups = [document.get("arms"), *_values(document.get("contextual_arms"))]
-    return (state for group in groups for state in _values(group) if isinstance(state, dict))
+    states = (state for group in groups for state in _values(group) if isinstance(state, dict))
+    return next((key for state in states for key in IDS if key in state), None)
 
 
 def _values(value: Json) -> list[Json]:

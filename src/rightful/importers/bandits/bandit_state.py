@@ -226,13 +226,14 @@ def _moment(text: object, notes: list[str]) -> int | None:
 def _opened(rows: list[Recorded], event: Wire) -> Recorded | None:
     """Return the row of these bytes of this file, whichever version of the program wrote it."""
     own = event_id(PRODUCER, event["key"])
+    return next((row for row, other in _balances(rows, ()) if row.id == own and other.sha256 == event["sha256"]), None)
+
+
+def _balances(rows: list[Recorded], published: Container[str]) -> Iterator[tuple[Recorded, BalanceOpened]]:
+    """Yield the opening balances, but for those of bytes that this ledger published."""
     for row in rows:
-        match row.event:
-            case BalanceOpened(sha256=sha256) if row.id == own and sha256 == event["sha256"]:
-                return row
-            case _:
-                pass
-    return None
+        if isinstance(row.event, BalanceOpened) and row.event.sha256 not in published:
+            yield row, row.event
 
 
 def _put_back(rows: list[Recorded], published: Container[str], own: Recorded) -> tuple[str | None, str | None]:
@@ -243,14 +244,9 @@ def _put_back(rows: list[Recorded], published: Container[str], own: Recorded) ->
     """
     first: Any = own.event
     counts, last = own, first
-    for row in rows:
-        match row.event:
-            case BalanceOpened(source=source, sha256=sha256) as other if (
-                source == first.source and sha256 not in published and _through(other) >= _through(last)
-            ):
-                counts, last = row, other
-            case _:
-                pass
+    for row, other in _balances(rows, published):
+        if other.source == first.source and _through(other) >= _through(last):
+            counts, last = row, other
     if last.sha256 == first.sha256:
         return None, None
     if _through(last) > _through(first):
@@ -267,15 +263,11 @@ def _related_notes(rows: list[Recorded], published: Container[str], event: Wire)
     """Yield notes on the balances that precede this one."""
     own = event_id(PRODUCER, event["key"])
     newest: dict[str, BalanceOpened] = {}
-    for row in rows:
+    for row, other in _balances(rows, published):
         if row.id == own:
             break
-        match row.event:
-            case BalanceOpened(source=source, sha256=sha256) as other if sha256 not in published:
-                if source not in newest or _through(other) >= _through(newest[source]):
-                    newest[source] = other
-            case _:
-                pass
+        if other.source not in newest or _through(other) >= _through(newest[other.source]):
+            newest[other.source] = other
     before = newest.pop(event["source"], None)
     if before is not None:
         yield from _since(before, event)

@@ -31,6 +31,7 @@ distinguishes its runs it must not match another one. A `session.linked` joins i
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -176,26 +177,30 @@ class LessonHookReader(Reader):
                 yield _exposure("state", session, key_of(safe, path), at_us) | shown
 
     def _of_trajectory(self, value: Mapping[str, Any], line_number: int) -> Iterator[Wire | Problem]:
-        line = shaped(value, _Trajectory)
+        line: _Trajectory = shaped(value, _Trajectory)
         session = session_of(NAMESPACE, line.session_id, "$.session_id")
-        yield from _doubts(line.session_id, line_number)
-        stamped = self._of_line("trajectory", session, epoch_us(line.ts, "$.ts"), value)
-        arms, details, problems = _listed(line.lessons, "$.lessons", _shown)
-        yield from (Problem(line_number, what) for what in problems)
-        if arms or not problems:
-            yield stamped | {"arms": arms, "extra": _extra(value, "lessons", details)}
+        yield from self._of_log("trajectory", session, "lessons", line, value, line_number, _shown)
 
     def _of_dropout(self, value: Mapping[str, Any], line_number: int) -> Iterator[Wire | Problem]:
-        line = shaped(value, _Dropout)
+        line: _Dropout = shaped(value, _Dropout)
         namespace = _namespace_of(line.session_id) if "matched" in value else NAMESPACE
         session = session_of(namespace, line.session_id, "$.session_id")
-        yield from _doubts(line.session_id, line_number)
-        stamped = self._of_line("dropout", session, epoch_us(line.ts, "$.ts"), value)
-        epsilon = line.epsilon
-        arms, details, problems = _listed(line.withheld, "$.withheld", lambda value, at: _withheld(value, at, epsilon))
+        arm = functools.partial(_withheld, epsilon=line.epsilon)
+        yield from self._of_log("dropout", session, "withheld", line, value, line_number, arm)
+
+    def _of_log(
+        self, artifact: str, session: str, field: str, line: _Trajectory | _Dropout, value: Mapping[str, Any],
+        line_number: int, arm: Callable[[Any, str], dict[str, Any]],
+    ) -> Iterator[Wire | Problem]:  # fmt: skip
+        if (doubt := doubt_of(line.session_id, "$.session_id")) is not None:
+            yield Problem(line_number, doubt, lost=False)
+        stamped = self._of_line(artifact, session, epoch_us(line.ts, "$.ts"), value)
+        arms, details, problems = _listed(value[field], f"$.{field}", arm)
         yield from (Problem(line_number, what) for what in problems)
         if arms or not problems:
-            yield stamped | {"arms": [], "withheld": arms, "extra": _extra(value, "withheld", details)}
+            listed = {"arms": arms} if field == "lessons" else {"arms": [], "withheld": arms}
+            extra = _without(value, "ts", "session_id") | {field: details}  # in the order of the arms
+            yield stamped | listed | {"extra": extra}
 
     def _of_lesson_event(self, value: Mapping[str, Any]) -> Wire:
         at_us, facts = lesson_events.exposed(value)
@@ -210,11 +215,6 @@ class LessonHookReader(Reader):
         content = digest([artifact, session, value])
         self.seen[content] += 1
         return _exposure(artifact, session, key_of(session, content, self.seen[content]), at_us)
-
-
-def _doubts(session_id: str, line: int) -> Iterator[Problem]:
-    if (doubt := doubt_of(session_id, "$.session_id")) is not None:
-        yield Problem(line, doubt, lost=False)
 
 
 def injected_of(value: Mapping[str, Any]) -> tuple[str, ...]:
@@ -299,11 +299,6 @@ def _withheld(value: Any, place: str, epsilon: object) -> dict[str, Any]:  # noq
     if isinstance(dropped, bool) or not isinstance(dropped, int | float) or not 0 <= dropped <= 1:
         raise InvalidEventError(f"Expected a probability from 0 to 1, got {json.dumps(dropped)[:32]}", where)
     return arm | {"p_inject": 1.0 - dropped}
-
-
-def _extra(value: Mapping[str, Any], name: str, details: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the other fields of a line; the details of each lesson are in the order of the arms."""
-    return _without(value, "ts", "session_id") | {name: details}
 
 
 def _without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -26,9 +26,7 @@ KEPT = 500
 """How many of them gptme-sessions stores per session: the earliest ones."""
 
 
-class LessonEvent(msgspec.Struct):
-    """The fields of a lesson event for the shown lesson and its time."""
-
+class _LessonEvent(msgspec.Struct):
     lesson_file: str
     timestamp_inject: str
 
@@ -39,10 +37,10 @@ def exposed(value: Mapping[str, Any]) -> tuple[int, Wire]:
     Raises:
         InvalidEventError: It does not have the shape of one.
     """
-    line: LessonEvent = shaped(value, LessonEvent)
+    line: _LessonEvent = shaped(value, _LessonEvent)
     at_us, _ = moment_us(line.timestamp_inject, "$.timestamp_inject")
     arm = arm_of(line.lesson_file, "$.lesson_file")
-    rest = {name: item for name, item in value.items() if name not in LessonEvent.__struct_fields__}
+    rest = {name: item for name, item in value.items() if name not in _LessonEvent.__struct_fields__}
     return at_us, {"arms": [{"arm": arm}], "extra": rest}
 
 
@@ -51,12 +49,6 @@ def of_record(row: Mapping[str, Any], session: str, producer: str, line: int) ->
 
     An id is derived from the event's content and from how often the same content precedes it in the record, so a
     record that is imported again adds only new events.
-
-    Args:
-        row: The record.
-        session: Its session.
-        producer: The producer of the exposures.
-        line: The line of the record.
     """
     values = row.get(FIELD)
     if values is None:
