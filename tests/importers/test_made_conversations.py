@@ -24,8 +24,8 @@ from rightful.importers.engine.loop import import_paths
 from rightful.log.log import Log
 from rightful.log.rows import Stored
 from rightful.projections.transcripts import fold
-from rightful.projections.transcripts.covered_entries import Covering
-from rightful.projections.transcripts.session_facts import Gathered
+from rightful.projections.transcripts.covered_entries import CoveredEntries
+from rightful.projections.transcripts.session_facts import SessionRows
 
 CASES = cases("RIGHTFUL_CASES", 40)
 
@@ -86,10 +86,10 @@ def check_transcript(log: Log, made: Made, case: int) -> None:
     if made.messages is not None:
         said = [entry.text for entry in entries if entry.summary is not True]
         assert said == [text for text in made.messages if text not in (CALL, OUTPUT)], case
-    gathered = Gathered(keeps=False)
+    gathered = SessionRows(keeps=False)
     for row in rows:
         gathered.take(row)
-    assert Covering(gathered.facts()).view == [tuple(id_) for id_ in _ids(log, made.session)], case
+    assert CoveredEntries(gathered.facts()).view == [tuple(id_) for id_ in _ids(log, made.session)], case
 
 
 def _ids(log: Log, session: str) -> list[Any]:

@@ -101,13 +101,13 @@ def test_more_touched_names_than_is_worth_it_are_settled_anew(monkeypatch: pytes
 def test_of_many_policies_the_last_few_are_kept_and_all_are_answered() -> None:
     log = log_of(*ONE)
     kept = projected(log)
-    policies = [policy_of({"skew_s": float(number)}) for number in range(3 * module.KEPT_POLICIES)]
+    policies = [policy_of({"skew_s": float(number)}) for number in range(3 * module.CACHED_POLICIES)]
     for policy in policies:
         kept.posteriors(policy)
     log.append([graded("t:a_b", 0.75, seq=2)])
 
     assert {kept.posteriors(policy).arms["x"].alpha for policy in policies} == {1.75}
-    assert len(kept._standing) == module.KEPT_POLICIES
+    assert len(kept._policy_sums) == module.CACHED_POLICIES
 
 
 class Failing(FakeLog):

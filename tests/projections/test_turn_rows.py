@@ -17,7 +17,7 @@ from rightful.log.rows import Page, Stored
 from rightful.projections.facts.completeness import COUNTED, completeness_of
 from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.fold import fold
-from rightful.projections.facts.turn_rows import states_of
+from rightful.projections.facts.turn_rows import transcript_states
 from rightful.projections.projected import Projected
 from rightful.projections.store import Store
 
@@ -76,7 +76,7 @@ def folded(rows: list[Stored], size: int) -> dict[str, str]:
     for at in range(0, len(rows), size):
         part = rows[at : at + size]
         fold(facts, Page(at, [row.envelope for row in part], [row.payload for row in part]))
-    return {facts.names.texts[name]: state for name, state in states_of(facts.turns).items()}
+    return {facts.names.texts[name]: state for name, state in transcript_states(facts.turns).items()}
 
 
 def told(rows: list[Stored]) -> dict[str, str]:
@@ -186,12 +186,12 @@ def turn(*indexes: int, count: int | None = 2) -> list[Wire]:
 def test_what_came_before_a_save_is_put_together_with_what_came_after(tmp_path: Path) -> None:
     rows = rows_of([*turn(0), *turn(1)[:1]])
     first = Projected(Pages(rows[:2]), Store(tmp_path, "id"))  # type: ignore[arg-type]
-    before = states_of(first.catch_up().turns)
+    before = transcript_states(first.catch_up().turns)
     assert first.save()
 
     again = Projected(Pages(rows), Store(tmp_path, "id"))  # type: ignore[arg-type]
 
-    assert (before, states_of(again.catch_up().turns)) == ({0: "incomplete"}, {0: "complete"})
+    assert (before, transcript_states(again.catch_up().turns)) == ({0: "incomplete"}, {0: "complete"})
 
 
 def test_an_end_by_a_newer_program_counts_nothing_and_stops_no_other_question() -> None:
@@ -222,4 +222,4 @@ def test_rows_behind_one_of_a_newer_program_are_not_folded_twice() -> None:
     fold(facts, Page(2, [rows[2].envelope], [rows[2].payload]))
 
     assert before == 2
-    assert states_of(facts.turns) == {0: "complete"}
+    assert transcript_states(facts.turns) == {0: "complete"}

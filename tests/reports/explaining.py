@@ -136,7 +136,7 @@ def assert_own(projection: Projected, policy: Policy, through: int | None = None
     facts, end = projection.facts, projection.prefix(through)
     inputs = credit_inputs(facts, policy, end, None)
     for session in sessions_of(projection, end):
-        number = next(one for one in facts.names.numbered(session, end) if facts.names.first[one] <= end)
+        number = next(one for one in facts.names.numbers_of(session, end) if facts.names.first[one] <= end)
         fitting = facts.names.fitting(number, end) if facts.names.alias[number] else []
         if len(fitting) == 1 and not facts.names.alias[fitting[0]]:
             number = fitting[0]

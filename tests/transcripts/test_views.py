@@ -19,10 +19,10 @@ from rightful.histories.history_rows import folded
 from rightful.histories.service import Histories
 from rightful.log.log import Log
 from rightful.log.rows import Stored
-from rightful.projections.histories.forks import begun_with
+from rightful.projections.histories.forks import parent_facts
 from rightful.projections.transcripts import Entry, fold
-from rightful.projections.transcripts.covered_entries import Covering
-from rightful.projections.transcripts.session_facts import Gathered
+from rightful.projections.transcripts.covered_entries import CoveredEntries
+from rightful.projections.transcripts.session_facts import SessionRows
 
 Step = tuple[Any, ...]
 
@@ -106,12 +106,12 @@ def test_a_transcript_and_a_history_agree_on_the_view_and_on_what_each_compactio
     for step in steps:
         world.do(step)
     history, whole = world.histories.history(world.session), world.histories.full(world.session)
-    gathered = Gathered(keeps=False)
+    gathered = SessionRows(keeps=False)
     for row in world.rows(world.session):
         gathered.take(row)
     facts = gathered.facts()
 
-    view = Covering(facts, begun_with(facts, world.rows)).view
+    view = CoveredEntries(facts, parent_facts(facts, world.rows)).view
     assert [one for one in view if one not in history.left_out] == history.ids
     assert set(history.left_out) <= set(view)
 
@@ -151,11 +151,11 @@ def test_they_agree_on_every_session_that_is_imported(tmp_path: Path) -> None:
     compacted = 0
     with rightful.open(ledger, readonly=True) as opened:
         for session in sorted({row.session for row in opened.read() if row.session}):
-            gathered = Gathered(keeps=False)
+            gathered = SessionRows(keeps=False)
             for page in opened.log.of_session(session):
                 for row in page:
                     gathered.take(row)
             items = folded(opened.log, session, opened.log.head()).view.items
-            assert Covering(gathered.facts()).view == [one.id for one in items], session
+            assert CoveredEntries(gathered.facts()).view == [one.id for one in items], session
             compacted += bool(opened.full_history(session).compactions)
     assert compacted == 4

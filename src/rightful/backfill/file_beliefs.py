@@ -32,7 +32,7 @@ from rightful.projections.arithmetic.tallies import Tally, tallies
 from rightful.projections.credit.bins_and_credits import Settlement
 from rightful.projections.credit.inputs import CREDITED, EMPTY, balances
 from rightful.projections.credit.posteriors import Posterior, Posteriors, posteriors_of
-from rightful.projections.credit.settle import Settled, settled
+from rightful.projections.credit.settle import SettlementTrace, trace_settlement
 from rightful.projections.facts.columns import Ints
 from rightful.projections.facts.facts import Balance, Facts
 
@@ -49,7 +49,7 @@ class Beliefs(NamedTuple):
     """
 
     facts: Facts
-    made: Settled
+    made: SettlementTrace
     posteriors: Posteriors
     openings: list[BalanceOpened]
     own: list[Balance]
@@ -114,7 +114,7 @@ def ground_of(
 
 def beliefs_of(ground: Ground, policy: Policy, through: int, decay_at_us: int) -> Beliefs:
     """Return a policy's beliefs through a position, decayed as of a time (microseconds since 1970, UTC)."""
-    made = settled(ground.facts, policy, through)
+    made = trace_settlement(ground.facts, policy, through)
     posteriors = posteriors_of(ground.facts, made.settlement, policy, through, decay_at_us)
     openings = [ground.events[balance.position] for balance in balances(ground.facts, policy, through)]
     return Beliefs(ground.facts, made, posteriors, openings, ground.own)

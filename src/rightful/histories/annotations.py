@@ -16,7 +16,7 @@ from rightful.histories.history_rows import chain
 from rightful.log.classify import ACCEPTED
 from rightful.log.log import Log
 from rightful.log.rows import Stored
-from rightful.projections.histories.from_transcript import TOLD
+from rightful.projections.histories.from_transcript import ITEM_TYPES
 
 _DEFERRED, _STARTED = "compaction.deferred", "session.started"
 CONTINUES = ("resumes", "forked_from")
@@ -125,7 +125,7 @@ class _ImportedRows:
 
     def add(self, row: RowAnnotations) -> None:
         """Add a row that is part of the history."""
-        if row.type in TOLD:
+        if row.type in ITEM_TYPES:
             first = self._first.setdefault(row.id, row.position)
             self._at[first] = msgspec.structs.replace(self._at[first], is_error=row.is_error, extra=row.extra)
         elif row.type == _STARTED and (extra := row.extra) is not None:
@@ -161,7 +161,7 @@ def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
 
 def _annotations_of(row: Stored) -> RowAnnotations:
     envelope, body = row.envelope, _AnnotatedBody() if row.body is None else _decode_body(row.body)
-    is_told = envelope.type in TOLD or envelope.type == _STARTED
+    is_told = envelope.type in ITEM_TYPES or envelope.type == _STARTED
     found = [body.agent, body.usage, body.extra if is_told else None]
     agent, usage, extra = content.restore(found) if envelope.escaped else found
     return RowAnnotations(

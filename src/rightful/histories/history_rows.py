@@ -13,11 +13,11 @@ from rightful.log.classify import ACCEPTED
 from rightful.log.log import Log
 from rightful.log.rows import Stored
 from rightful.log.withdrawals import WITHDRAWAL, in_force, replacements, withdrawal_of
-from rightful.projections.histories.from_transcript import TOLD
+from rightful.projections.histories.from_transcript import ITEM_TYPES
 from rightful.projections.histories.history_fold import ASIDE, HISTORY, Fold, Shown
 from rightful.tokens import Without
 
-_FOLDED = HISTORY | ASIDE | TOLD
+_FOLDED = HISTORY | ASIDE | ITEM_TYPES
 
 
 class RefoldError(Exception):
@@ -104,7 +104,7 @@ def fold_rows(fold: Fold, rows: Iterable[Stored], *, is_new: bool = False) -> No
                 raise UpgradeError(row.position, kind, row.envelope.schema)
             continue
         if kind == "history.appended" and not fold.shown.is_appended and fold.shown.counts(row):
-            if fold.telling.told_ids:
+            if fold.transcript_items.event_ids:
                 raise RefoldError
             fold.shown = structs.replace(fold.shown, is_appended=True)
         elif kind in {"event.withdrawn", "history.forked"} and not is_new and row.envelope.outcome in ACCEPTED:

@@ -27,7 +27,7 @@ from rightful.histories.send import any_of, send
 from rightful.identity import composite_key, event_id
 from rightful.log.log import Clock, Log, now_us
 from rightful.log.rows import Receipt, Stored
-from rightful.projections.histories.from_transcript import TOLD
+from rightful.projections.histories.from_transcript import ITEM_TYPES
 from rightful.projections.histories.history_fold import CHANGES, HISTORY
 from rightful.projections.histories.history_items import Item, ItemKey, objects
 from rightful.storage.critical_sections import run_locked
@@ -238,7 +238,7 @@ class Histories:
             covers = tuple(item.id for item in shown)
             event = HistoryPopped(producer=self._producer, key=key_, session=session, at=at, items=covers)
             try:
-                self._send([event], unless=any_of(session, HISTORY | TOLD | CHANGES), after=head, inline=inline)
+                self._send([event], unless=any_of(session, HISTORY | ITEM_TYPES | CHANGES), after=head, inline=inline)
             except ConditionFailedError:
                 continue
             return objects(shown)[0] if shown else None
@@ -423,7 +423,7 @@ class Histories:
             through=through,
         )
         try:
-            receipt = self._send([event], unless=any_of(into, HISTORY | TOLD), inline=inline)[0]
+            receipt = self._send([event], unless=any_of(into, HISTORY | ITEM_TYPES), inline=inline)[0]
         except ConditionFailedError:
             raise UsageError(
                 f"The history of {into} is not empty. Nothing was written. Give the branch another name."

@@ -15,7 +15,7 @@ import numpy as np
 from rightful.policies import PRESETS
 from rightful.projections.arithmetic.sums import Context, Sums
 from rightful.projections.credit.bins_and_credits import Settlement
-from rightful.projections.credit.runs import Runs, quarantined, runs_of
+from rightful.projections.credit.runs import Runs, quarantine_of, runs_of
 from rightful.projections.credit.settle import settle, tally
 from rightful.projections.facts.columns import Column
 from rightful.projections.facts.facts import Facts
@@ -66,7 +66,7 @@ def cached_answer_of(facts: Facts, sums: Sums | None = None, counters: dict[str,
     through = facts.watermark
     if sums is None or counters is None:
         sums, counters = tally(facts, POLICY, through, 0)
-    runs = runs_of(facts, through, quarantined(facts, through))
+    runs = runs_of(facts, through, quarantine_of(facts, through))
     few = len(facts.shown) + len(facts.grades) <= CREDIT_ROWS
     return CachedAnswer(through, runs, sums, counters, settle(facts, POLICY, through, runs=runs) if few else None)
 

@@ -23,12 +23,12 @@ from rightful.log.rows import recorded
 from rightful.log.withdrawals import WITHDRAWAL
 from rightful.policies import Policy
 from rightful.projections.arithmetic.sums import Sums, sums_of
-from rightful.projections.cached_answer import POLICY as KEPT
+from rightful.projections.cached_answer import POLICY as DEFAULT_POLICY
 from rightful.projections.cached_answer import CachedAnswer, cached_answer_of
 from rightful.projections.credit.bins_and_credits import Settlement
-from rightful.projections.credit.posteriors import Beliefs, Posteriors, posteriors_of, shaped, states_of
-from rightful.projections.credit.runs import Runs, quarantined, runs_of
-from rightful.projections.credit.settle import Settled, adds_up, counters_of, settle, settled, tally
+from rightful.projections.credit.posteriors import Beliefs, Posteriors, beliefs_of, posteriors_of, sorted_posteriors
+from rightful.projections.credit.runs import Runs, quarantine_of, runs_of
+from rightful.projections.credit.settle import SettlementTrace, adds_up, counters_of, settle, tally, trace_settlement
 from rightful.projections.facts import withdrawn_mentions
 from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.fold import WITHDRAWABLE, fold
@@ -39,7 +39,7 @@ from rightful.storage.critical_sections import run_locked
 P = ParamSpec("P")
 T = TypeVar("T")
 
-KEPT_POLICIES = 8
+CACHED_POLICIES = 8
 """Policies whose answer is kept up with new rows."""
 
 MANY_NAMES = 20_000
@@ -92,7 +92,7 @@ class Projected:
         self.log = log
         self.store = store
         self.facts = Facts()
-        self._standing: dict[str, PolicySums] = {}
+        self._policy_sums: dict[str, PolicySums] = {}
         self._cached: CachedAnswer | None = None
         self._runs: tuple[int, Runs] | None = None
         self._saved = 0
@@ -100,7 +100,7 @@ class Projected:
         self._loaded = store is None
         self._is_whole = True  # not while a method is at work, nor after an exception interrupted it
 
-    def _alone(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    def _locked(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """Return what the work returns, with the lock held and from whole facts."""
         return run_locked(self._lock, partial(self._from_whole, work, *args, **options))
 
@@ -123,7 +123,7 @@ class Projected:
 
     def behind(self) -> int:
         """Return how many rows of the log are not folded yet."""
-        return self._alone(lambda: self.log.head() - self.facts.watermark)
+        return self._locked(lambda: self.log.head() - self.facts.watermark)
 
     def catch_up(self, progress: Progress | None = None) -> Facts:
         """Fold what was added to the log since the last time, and return the facts.
@@ -132,7 +132,7 @@ class Projected:
             UpgradeError: A row was written by a newer program. What stands before it is kept.
             DamagedRowError: A row does not fit its checksum.
         """
-        return self._alone(self._catch_up, progress)
+        return self._locked(self._catch_up, progress)
 
     def _catch_up(self, progress: Progress | None = None) -> Facts:
         facts, head = self.facts, self.log.head()
@@ -141,7 +141,7 @@ class Projected:
         try:
             self._fold(head, progress)
         except RightfulError:
-            self._standing.clear()  # which names the rows so far have touched is not known any more
+            self._policy_sums.clear()  # which names the rows so far have touched is not known any more
             raise
         if self.store is not None and facts.watermark - self._saved >= SAVE_ROWS:
             self._save()
@@ -149,7 +149,7 @@ class Projected:
 
     def _fold(self, head: int, progress: Progress | None) -> None:
         facts = self.facts
-        facts.touched, facts.all_touched = (set() if self._standing else None), False
+        facts.touched, facts.all_touched = (set() if self._policy_sums else None), False
         before = facts.watermark
         self._await(before, head)
         for page in self.log.pages(before, head):
@@ -169,11 +169,11 @@ class Projected:
             for row in self.log.of_id(event_id):
                 if row.position <= before and row.envelope.type != WITHDRAWAL:
                     is_read = row.envelope.type in WITHDRAWABLE
-                    self.facts.meet(row.envelope, row.position, is_read=is_read)
+                    self.facts.note_withdrawn_row(row.envelope, row.position, is_read=is_read)
 
     def _start_again(self) -> None:
         self.facts, self._saved, self._loaded = Facts(), 0, self.store is None
-        self._standing.clear()
+        self._policy_sums.clear()
         self._cached = self._runs = None
 
     def _load(self) -> None:
@@ -182,8 +182,8 @@ class Projected:
         if (stored := self.store.load(self.log.head(), self._anchor)) is not None:
             self.facts, self._cached = stored
             self._saved = self.facts.watermark
-            standing = PolicySums(KEPT, self._saved, self._cached.sums.copy(), dict(self._cached.counters))
-            self._standing[KEPT.hash] = standing
+            policy_sums = PolicySums(DEFAULT_POLICY, self._saved, self._cached.sums.copy(), dict(self._cached.counters))
+            self._policy_sums[DEFAULT_POLICY.hash] = policy_sums
 
     def _anchor(self, position: int) -> str:
         """Return what tells the log up to a position from any other: the salted commitment of its last row."""
@@ -195,13 +195,13 @@ class Projected:
         if touched is None:
             return
         if self.facts.all_touched or len(touched) > MANY_NAMES:
-            self._standing.clear()
+            self._policy_sums.clear()
             return
         closed = self.facts.names.closure(touched)
-        for standing in self._standing.values():
-            standing.shift(self.facts, settle(self.facts, standing.policy, before, closed), -1)
-            standing.shift(self.facts, settle(self.facts, standing.policy, self.facts.watermark, closed), 1)
-            standing.through = self.facts.watermark
+        for policy_sums in self._policy_sums.values():
+            policy_sums.shift(self.facts, settle(self.facts, policy_sums.policy, before, closed), -1)
+            policy_sums.shift(self.facts, settle(self.facts, policy_sums.policy, self.facts.watermark, closed), 1)
+            policy_sums.through = self.facts.watermark
 
     def save(self) -> bool | None:
         """Write the projections to their store, with their watermark, in one transaction.
@@ -217,14 +217,14 @@ class Projected:
     def _save(self) -> bool | None:
         if self.store is None or not self.store.writable or self.facts.watermark <= self._saved:
             return None
-        standing = self._standing.get(KEPT.hash)
-        known = standing is not None and standing.through == self.facts.watermark
-        kept = (
-            cached_answer_of(self.facts, standing.sums, standing.counters)
-            if standing and known
+        policy_sums = self._policy_sums.get(DEFAULT_POLICY.hash)
+        known = policy_sums is not None and policy_sums.through == self.facts.watermark
+        answer = (
+            cached_answer_of(self.facts, policy_sums.sums, policy_sums.counters)
+            if policy_sums and known
             else cached_answer_of(self.facts)
         )
-        saved = self.store.save(self.facts, kept, self._anchor(self.facts.watermark))
+        saved = self.store.save(self.facts, answer, self._anchor(self.facts.watermark))
         self._saved = self.facts.watermark if saved else self._saved
         return saved
 
@@ -234,7 +234,7 @@ class Projected:
         Raises:
             UsageError: It lies beyond the log.
         """
-        return self._alone(self._prefix, as_of)
+        return self._locked(self._prefix, as_of)
 
     def _prefix(self, as_of: int | str | datetime | None) -> int:
         facts = self._catch_up()
@@ -250,17 +250,22 @@ class Projected:
 
     def settle(self, policy: Policy, through: int) -> Settlement:
         """Return what a policy makes of the log up to a position."""
-        return self._alone(self._settle, policy, through)
+        return self._locked(self._settle, policy, through)
 
     def _settle(self, policy: Policy, through: int) -> Settlement:
-        kept = self._cached
-        if kept is not None and kept.watermark == through and kept.settlement is not None and policy == KEPT:
-            return kept.settlement
+        answer = self._cached
+        if (
+            answer is not None
+            and answer.watermark == through
+            and answer.settlement is not None
+            and policy == DEFAULT_POLICY
+        ):
+            return answer.settlement
         return settle(self.facts, policy, through, runs=self._runs_at(through))
 
-    def settled(self, policy: Policy, through: int) -> Settled:
+    def trace_settlement(self, policy: Policy, through: int) -> SettlementTrace:
         """Return what `settle` does, with what it was made from."""
-        return self._alone(lambda: settled(self.facts, policy, through, runs=self._runs_at(through)))
+        return self._locked(lambda: trace_settlement(self.facts, policy, through, runs=self._runs_at(through)))
 
     def _runs_at(self, through: int) -> Runs | None:
         """Return the runs as of the end of the log, computed once; None for a position before it."""
@@ -269,7 +274,7 @@ class Projected:
         if self._cached is not None and self._cached.watermark == through:
             return self._cached.runs
         if self._runs is None or self._runs[0] != through:
-            self._runs = through, runs_of(self.facts, through, quarantined(self.facts, through))
+            self._runs = through, runs_of(self.facts, through, quarantine_of(self.facts, through))
         return self._runs[1]
 
     def posteriors(
@@ -287,7 +292,7 @@ class Projected:
             decay_at: The time of the decay: a datetime, RFC 3339 text, or seconds since 1970. The
                 largest event time up to the position if None.
         """
-        return self._alone(self._posteriors, policy, as_of, decay_at)
+        return self._locked(self._posteriors, policy, as_of, decay_at)
 
     def _posteriors(
         self, policy: Policy, as_of: int | str | datetime | None, decay_at: datetime | str | float | None
@@ -299,24 +304,24 @@ class Projected:
             settlement = settle(facts, policy, through, runs=self._runs_at(through))
             return posteriors_of(facts, settlement, policy, through, at_us)
         if policy.decay is None and through == facts.watermark:
-            standing = self._kept_up_sums(policy)
-            sums, counters, known = standing.sums, standing.counters, standing.beliefs
+            policy_sums = self._kept_up_sums(policy)
+            sums, counters, known = policy_sums.sums, policy_sums.counters, policy_sums.beliefs
         else:
             sums, counters = tally(facts, policy, through, at_us, self._runs_at(through))
             known = {}
-        return shaped(states_of(facts, sums, policy, through, known), policy, through, at_us, counters)
+        return sorted_posteriors(beliefs_of(facts, sums, policy, through, known), policy, through, at_us, counters)
 
     def _kept_up_sums(self, policy: Policy) -> PolicySums:
         """Return the kept-up answer of a policy; of the oldest ones only the last few are kept."""
         key = policy.hash
-        standing = self._standing.pop(key, None)
-        if standing is None:
-            standing = self._without(policy) if policy.without_sessions else self._tallied(policy)
+        policy_sums = self._policy_sums.pop(key, None)
+        if policy_sums is None:
+            policy_sums = self._without(policy) if policy.without_sessions else self._tallied(policy)
             self.facts.names.index()
-        self._standing[key] = standing
-        while len(self._standing) > KEPT_POLICIES:
-            del self._standing[next(iter(self._standing))]
-        return standing
+        self._policy_sums[key] = policy_sums
+        while len(self._policy_sums) > CACHED_POLICIES:
+            del self._policy_sums[next(iter(self._policy_sums))]
+        return policy_sums
 
     def _tallied(self, policy: Policy) -> PolicySums:
         """Return a policy's answer from all credits."""
@@ -331,11 +336,11 @@ class Projected:
         facts, whole = self.facts, structs.replace(policy, without_sessions=())
         base = self._kept_up_sums(whole)
         numbers = [
-            number for session in policy.without_sessions for number in facts.names.numbered(session, base.through)
+            number for session in policy.without_sessions for number in facts.names.numbers_of(session, base.through)
         ]
         closed = facts.names.closure(numbers)
-        standing = PolicySums(policy, base.through, base.sums.copy(), dict(base.counters))
+        policy_sums = PolicySums(policy, base.through, base.sums.copy(), dict(base.counters))
         if closed:
-            standing.shift(facts, settle(facts, whole, base.through, closed), -1)
-            standing.shift(facts, settle(facts, policy, base.through, closed), 1)
-        return standing
+            policy_sums.shift(facts, settle(facts, whole, base.through, closed), -1)
+            policy_sums.shift(facts, settle(facts, policy, base.through, closed), 1)
+        return policy_sums

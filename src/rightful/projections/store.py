@@ -28,13 +28,13 @@ from rightful.projections.facts.columns import Table
 from rightful.projections.facts.facts import (
     Aside,
     Balance,
-    Corrected,
-    Decayed,
+    Correction,
+    Decay,
     Facts,
     IdentityClaim,
     Mention,
-    Pruned,
-    Retired,
+    Prune,
+    Retirement,
     Start,
 )
 from rightful.projections.facts.session_names import Names
@@ -52,14 +52,14 @@ _SAVE_BYTES = 16
 _TABLES = ("shown", "arms_shown", "withheld", "grades", "links", "turns")
 _LISTS: dict[str, Any] = {
     "asides": list[Aside],
-    "corrected": list[Corrected],
+    "corrected": list[Correction],
     "starts": list[Start],
     "claims": list[IdentityClaim],
-    "decayed": list[Decayed],
-    "pruned": list[Pruned],
+    "decayed": list[Decay],
+    "pruned": list[Prune],
     "balances": list[Balance],
     "published": list[tuple[int, str]],
-    "retired": list[Retired],
+    "retired": list[Retirement],
     "taken_back": list[tuple[int, str]],
     "quarantine": dict[str, dict[int, int]],
     "withdrawn": dict[str, list[tuple[int, int, str, str]]],

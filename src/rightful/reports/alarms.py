@@ -20,7 +20,7 @@ from rightful.projections.credit.inputs import (
     balances,
     pays_producer,
 )
-from rightful.projections.credit.runs import quarantined
+from rightful.projections.credit.runs import quarantine_of
 from rightful.projections.facts.facts import Balance
 from rightful.projections.publications import in_force, publications
 from rightful.reports.explain.phrases import count, listed
@@ -104,7 +104,7 @@ def _decays(ground: Ground) -> Iterator[tuple[int, float]]:
 
 def _void(ground: Ground) -> set[int]:
     """Return the positions of the rows that were withdrawn."""
-    return set(quarantined(ground.facts, ground.through).void.tolist())
+    return set(quarantine_of(ground.facts, ground.through).void.tolist())
 
 
 def _pruned_at(ground: Ground) -> dict[str, int]:

@@ -20,10 +20,10 @@ from rightful import limits, times
 from rightful.policies import Policy
 from rightful.projections.credit.bins_and_credits import Settlement
 from rightful.projections.credit.inputs import BINS, CreditInputs, credit_inputs
-from rightful.projections.credit.runs import quarantined
+from rightful.projections.credit.runs import quarantine_of
 from rightful.projections.facts.columns import Ints, Mask
 from rightful.projections.facts.facts import GRADE, Facts
-from rightful.projections.facts.turn_rows import states_of
+from rightful.projections.facts.turn_rows import transcript_states
 from rightful.projections.projected import Projected
 from rightful.reports.explain.phrases import count
 
@@ -165,7 +165,7 @@ def _having(ground: Ground) -> tuple[Mask, Mask, Mask]:
     exposed, graded = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
     exposed[runs.of[inputs.shown.session[inputs.shown.usable]]] = True
     table = facts.grades
-    void = quarantined(facts, ground.through).void
+    void = quarantine_of(facts, ground.through).void
     rows = np.flatnonzero((table["pos"] <= ground.through) & (table["kind"] == GRADE) & ~np.isin(table["pos"], void))
     graded[runs.of[table["name"][rows]]] = True
     targets = table["target"][rows]
@@ -185,7 +185,7 @@ def _bins(ground: Ground, of: Ints, groups: int) -> Ints:
 def _transcripts(ground: Ground, of: Ints, counted: frozenset[int]) -> dict[int, dict[str, int]]:
     """Return, for each group that has transcripts, how many are in each state."""
     found: dict[int, dict[str, int]] = {}
-    for name, state in states_of(ground.facts.turns).items():
+    for name, state in transcript_states(ground.facts.turns).items():
         if name in counted:
             states = found.setdefault(int(of[name]), {})
             states[state] = states.get(state, 0) + 1

@@ -19,8 +19,8 @@ from rightful.log.rows import Stored
 from rightful.projections import bindings
 from rightful.projections.facts.completeness import HISTORY, State
 from rightful.projections.facts.facts import Facts
-from rightful.projections.facts.session_names import Names, above
-from rightful.projections.facts.turn_rows import states_of
+from rightful.projections.facts.session_names import Names, parents_of
+from rightful.projections.facts.turn_rows import transcript_states
 from rightful.projections.projected import Projected
 
 _FORKED, _APPENDED = ("history.forked",), ("history.appended",)
@@ -98,7 +98,7 @@ def sessions(projected: Projected, part: str, limit: int) -> Sessions:
     facts = projected.catch_up()
     numbers, below = _numbers(facts, part)
     shown = numbers[:limit] if limit else numbers
-    states = states_of(facts.turns, shown)
+    states = transcript_states(facts.turns, shown)
     found = [
         _session(projected.log, facts.names, number, states.get(number), below.get(number, [])) for number in shown
     ]
@@ -115,7 +115,7 @@ def _numbers(facts: Facts, part: str) -> tuple[list[int], dict[int, list[str]]]:
     listed, below = [], dict[int, list[str]]()
     for number in known[np.lexsort((first[known], seen[known]))[::-1]].tolist():
         name = names.text(number)
-        found = [outer for text in above(name) if (outer := names.texts.find(text)) is not None]
+        found = [outer for text in parents_of(name) if (outer := names.texts.find(text)) is not None]
         known_above = [number for number in found if is_known[number]]
         if known_above:
             below.setdefault(known_above[-1], []).append(name)  # the outermost: only that one is listed

@@ -25,7 +25,7 @@ from tests.strategies import Wire
 from rightful.errors import UsageError
 from rightful.identity import event_id
 from rightful.policies import policy_of
-from rightful.projections.credit.settle import settled
+from rightful.projections.credit.settle import trace_settlement
 from rightful.reports.explain import SessionExplained, explain_session
 from rightful.reports.explain.bin_reasons import why
 from rightful.reports.explain.case import case_of
@@ -389,7 +389,7 @@ def test_what_came_after_the_position_is_not_told() -> None:
 
 def test_one_session_is_explained_without_settling_the_others() -> None:
     log = log_of(A, GRADE, exposed("u:far", "y", at=90), graded("u:far", 0.5))
-    with mock.patch("rightful.reports.explain.case.settled", wraps=settled) as asked:
+    with mock.patch("rightful.reports.explain.case.trace_settlement", wraps=trace_settlement) as asked:
         explained(log, "t:a")
         explained(log, "t:a", join="newest")
 

@@ -172,7 +172,7 @@ def _name(facts: Facts, given: str, space: str, folder: str) -> str | None:
     own = f"{space}:{given}"
     if options.sessions_with(facts, own):
         return own
-    fitting = options.sessions_with(facts, given) or facts.names.begun(f"{own}@", facts.watermark, 1)
+    fitting = options.sessions_with(facts, given) or facts.names.beginning_with(f"{own}@", facts.watermark, 1)
     if not fitting and not Path(session_credit.record_path(folder, given)).exists():
         full = given if given.startswith(f"{space}:") else own
         fitting = options.sessions_beginning(facts, full)

@@ -148,10 +148,10 @@ def _coverage(
 
 def _conflict(ledger: Ledger) -> str | None:
     """Return how many rows are in conflict, and where they can be seen; None if there are none."""
-    from rightful.projections.credit.runs import quarantined
+    from rightful.projections.credit.runs import quarantine_of
 
     facts = ledger.projected().catch_up()
-    rows = quarantined(facts, facts.watermark).unusable
+    rows = quarantine_of(facts, facts.watermark).unusable
     if not len(rows):
         return None
     return (

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from rightful import content
 from rightful.cli.output.terminal import plural
-from rightful.projections.transcripts.entry_parts import text_of, told
+from rightful.projections.transcripts.entry_parts import item_parts, text_of
 
 TAB = 4
 """Columns of a tab."""
@@ -57,7 +57,7 @@ def said(item: Any, *, full: bool = False) -> Said:  # noqa: ANN401 - an item of
         item: The item.
         full: Include encrypted text and images, which people cannot read.
     """
-    first, *others = [_said(kind, fields, item, full=full) for kind, fields in told(item)] or [Said("item", "")]
+    first, *others = [_said(kind, fields, item, full=full) for kind, fields in item_parts(item)] or [Said("item", "")]
     if not others:
         return first
     more = [f"{other.who}:{_below(other.text)}" if other.text else other.who for other in others]

@@ -125,7 +125,7 @@ def _several(text: str, found: list[Target]) -> str:
 def _none(facts: Facts, text: str, kind: str | None, head: int) -> str:
     near = sorted(arm for arm in facts.arms.values if text and text in arm)
     if kind is None and text:
-        near += facts.names.like(text, facts.watermark)
+        near += facts.names.containing(text, facts.watermark)
     what = {EVENT: "event", ARM: "arm"}.get(kind or "", "event, session or arm")
     lists = " `rightful posteriors` lists the arms" + (
         ", `rightful status --sessions` the sessions." if not kind else "."

@@ -217,12 +217,12 @@ def sessions_with(facts: Facts, text: str) -> list[str]:
     known = [number for key in (text, f"\0{text}") if (number := names.texts.find(key)) is not None]
     if any(names.first[number] <= through for number in known):
         return [text]
-    return names.valued(text, through) if text else []
+    return names.with_value(text, through) if text else []
 
 
 def sessions_beginning(facts: Facts, text: str) -> list[str]:
     """Return the sessions whose name or value begins so; none of a text too short to mean one."""
-    return facts.names.begun(text, facts.watermark, _PREFIX_CHARS)
+    return facts.names.beginning_with(text, facts.watermark, _PREFIX_CHARS)
 
 
 def note_others(facts: Facts, text: str, taken: str) -> None:
@@ -236,7 +236,7 @@ def note_others(facts: Facts, text: str, taken: str) -> None:
 
 
 def _near(facts: Facts, text: str) -> str:
-    near = facts.names.like(text, facts.watermark) if text else []
+    near = facts.names.containing(text, facts.watermark) if text else []
     if not near:
         return WHERE_SESSIONS
     return f"Names that contain it: {names_text(near)}. Type one of them, or its beginning."

@@ -14,7 +14,7 @@ import numpy as np
 
 from rightful.projections.arithmetic.sequential import slots
 from rightful.projections.arithmetic.sums import Key
-from rightful.projections.credit.settle import Settled
+from rightful.projections.credit.settle import SettlementTrace
 
 Use: TypeAlias = tuple[int, int, int, str]
 """When a key was first used: time of the grade and of the exposure (microseconds since 1970, UTC), place, arm."""
@@ -22,7 +22,7 @@ Use: TypeAlias = tuple[int, int, int, str]
 _Listed: TypeAlias = dict[int, tuple[int, int]]
 
 
-def first_uses(made: Settled) -> dict[Key, Use]:
+def first_uses(made: SettlementTrace) -> dict[Key, Use]:
     """Return the first use of every arm that is credited, and of every arm in a context."""
     settlement = made.settlement
     keys, slot = slots(made.inputs.facts, settlement, [])
@@ -45,7 +45,7 @@ def first_uses(made: Settled) -> dict[Key, Use]:
 class _Lists:
     """Where each unit's exposures list its arms."""
 
-    def __init__(self, made: Settled) -> None:
+    def __init__(self, made: SettlementTrace) -> None:
         self._shown = made.inputs.shown
         self._arms = made.inputs.facts.arms_shown["arm"]
         self._ranges = made.targets if made.sources is None else made.sources

@@ -21,9 +21,9 @@ from rightful.policies import EventDecay, Policy
 from rightful.projections.arithmetic.sums import Key
 from rightful.projections.credit.bins_and_credits import Settlement
 from rightful.projections.credit.inputs import CONFLICTING, balance_arms, balances, pays_producer
-from rightful.projections.credit.runs import quarantined
+from rightful.projections.credit.runs import quarantine_of
 from rightful.projections.facts.columns import Floats, Ints, Mask
-from rightful.projections.facts.facts import Balance, Decayed, Facts, OpeningValues, Pruned
+from rightful.projections.facts.facts import Balance, Decay, Facts, OpeningValues, Prune
 
 
 class Running(NamedTuple):
@@ -192,14 +192,14 @@ def changes(facts: Facts, settlement: Settlement, policy: Policy, through: int) 
     """
     if not isinstance(policy.decay, EventDecay):
         return
-    quarantine = quarantined(facts, through)
+    quarantine = quarantine_of(facts, through)
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
     opened = balances(facts, policy, through, quarantine)
     contained = _Contained(opened, policy, [max(balance.through_us, balance.at_us) for balance in opened])
     producers = {event.producer for event in facts.decayed} | {event.producer for event in facts.pruned}
     paying = {producer for producer in producers if pays_producer(policy, producer)}
 
-    def counts(event: Decayed | Pruned) -> bool:
+    def counts(event: Decay | Prune) -> bool:
         return event.position <= through and event.position not in left_out and event.producer in paying
 
     for decayed in filter(counts, facts.decayed):

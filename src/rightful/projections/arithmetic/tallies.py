@@ -74,8 +74,8 @@ def tallies(facts: Facts, settlement: Settlement, policy: Policy, through: int) 
     paid = _Credits(every.slot[left], every.position[left], every.at_us[left], every.reward[left])
     opening = _of_balances([(key, values) for key, values in opened if not dropped[key]])
     found = _with_credits(list(keys), paid, opening, policy)
-    made = _made(found, every, keys, {key for key, _ in opened}, dropped)
-    return {key: found[key] for key in sorted(found, key=made.__getitem__)}
+    orders = _creation_orders(found, every, keys, {key for key, _ in opened}, dropped)
+    return {key: found[key] for key in sorted(found, key=orders.__getitem__)}
 
 
 def _in_order(facts: Facts, settlement: Settlement, slot: Ints) -> _Credits:
@@ -139,13 +139,13 @@ def _later(old: Tally, at_us: int) -> int:
     return at_us if old.last_us is None else max(old.last_us, at_us)
 
 
-Made: TypeAlias = tuple[bool, int, str, int, tuple[tuple[bool, str], ...]]
+CreationOrder: TypeAlias = tuple[bool, int, str, int, tuple[tuple[bool, str], ...]]
 """Where a key stands: arms before contexts, contexts by their arm."""
 
 
-def _made(
+def _creation_orders(
     found: Collection[Key], every: _Credits, keys: dict[Key, int], opened: set[Key], dropped: dict[Key, list[int]]
-) -> dict[Key, Made]:
+) -> dict[Key, CreationOrder]:
     """Return the place of each key in the order in which an updater made them.
 
     An updater keeps one map of contexts an arm, which is there from the arm's first context until
@@ -162,13 +162,13 @@ def _made(
     for (arm, context), spans in lives.items():
         if context is not None:
             of_arm.setdefault(arm, []).extend(spans)
-    made: dict[Key, Made] = {}
+    orders: dict[Key, CreationOrder] = {}
     for arm, context in found:
         own = lives[arm, context][-1][0]
         whole = own if context is None else _since(of_arm[arm])
         named = tuple((part is not None, part or "") for part in context or ())
-        made[arm, context] = (context is not None, whole, arm, own, named)
-    return made
+        orders[arm, context] = (context is not None, whole, arm, own, named)
+    return orders
 
 
 _FOREVER = 1 << 62

@@ -148,19 +148,19 @@ def find_effective_grades(inputs: CreditInputs, claims: Claims, place: Ints) -> 
 def _ranked(inputs: CreditInputs, claims: Claims, at: Ints, places: int) -> tuple[Ints, Ints, Mask]:
     """Return which claims count at their place, the bin of every claim, and which share it with their like."""
     grader, rank = inputs.grades.grader[claims.grade], inputs.grades.rank[claims.grade]
-    stands = claims.bin != RETRACTED
-    level = np.where(stands, rank, rank + len(inputs.policy.graders))
+    is_graded = claims.bin != RETRACTED
+    level = np.where(is_graded, rank, rank + len(inputs.policy.graders))
     first = np.flatnonzero(level == _lowest(level, at, places)[at])
     where = at[first]
     rivals = _lowest(grader[first], where, places) < -_lowest(-grader[first], where, places)
     several = np.bincount(where, minlength=places) > 1
     alone = np.zeros(len(first), np.bool_)  # represents all of its place, where only one counts
     alone[np.unique(where, return_index=True)[1]] = True
-    clash = rivals[where] & stands[first]
+    clash = rivals[where] & is_graded[first]
     bins, shared = claims.bin.copy(), np.zeros(len(at), np.bool_)
     bins[first[clash]] = CONFLICTING
     shared[first] = several[where] & (bins[first] == NO_BIN)
-    return first[alone | ~(clash | ~stands[first])], bins, shared
+    return first[alone | ~(clash | ~is_graded[first])], bins, shared
 
 
 def _lowest(values: Ints, at: Ints, places: int) -> Ints:
@@ -178,15 +178,15 @@ def _ties(inputs: CreditInputs, order: Ints, starts: Ints, top: Ints) -> Mask:
     for stream in shared.tolist():
         rows = order[starts[stream] : top[stream] + 1]
         rows = rows[grades.seq[rows] == grades.seq[order[top[stream]]]]
-        says = {_said(inputs, int(row)) for row in rows}
-        tied[stream] = len(says) > 1 or bool(grades.conflicting[rows].any())
+        contents = {_content(inputs, int(row)) for row in rows}
+        tied[stream] = len(contents) > 1 or bool(grades.conflicting[rows].any())
     return tied
 
 
-def _said(inputs: CreditInputs, row: int) -> tuple[object, ...]:
+def _content(inputs: CreditInputs, row: int) -> tuple[object, ...]:
     """Return what a grade row says, without its time."""
     grades = inputs.grades
     aside = int(grades.aside[row])
-    more = inputs.facts.asides[aside] if aside >= 0 else None
+    aside_fields = inputs.facts.asides[aside] if aside >= 0 else None
     kind, outcome, target = int(grades.kind[row]), int(grades.outcome[row]), int(grades.target[row])
-    return (kind, repr(float(grades.reward[row])), outcome, target, repr(more))
+    return (kind, repr(float(grades.reward[row])), outcome, target, repr(aside_fields))

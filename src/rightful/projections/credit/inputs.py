@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rightful.policies import Policy
-from rightful.projections.credit.runs import Quarantined, Runs, quarantined, runs_of
+from rightful.projections.credit.runs import Quarantine, Runs, quarantine_of, runs_of
 from rightful.projections.facts.columns import Floats, Ints, Mask, expanded
 from rightful.projections.facts.facts import DRAW, ERASED, ERASED_EXPOSURE, FILE_TIME, RETRACTION, Balance, Facts
 
@@ -128,7 +128,7 @@ def credit_inputs(
         names: All names if None; else a closed set of them, as numbers or as a mask over all.
         runs: Which run each name belongs to, if that is known.
     """
-    quarantine = quarantined(facts, through)
+    quarantine = quarantine_of(facts, through)
     among: Mask | None = None
     shown, grades = facts.shown.columns, facts.grades.columns
     if isinstance(names, np.ndarray):
@@ -160,7 +160,7 @@ def credit_inputs(
     )
 
 
-def balances(facts: Facts, policy: Policy, through: int, quarantine: Quarantined | None = None) -> list[Balance]:
+def balances(facts: Facts, policy: Policy, through: int, quarantine: Quarantine | None = None) -> list[Balance]:
     """Return the opening balances in force: of each source the newest, without bytes that we published.
 
     A source that no pattern of the policy's `balances` fits is left out, and so is a balance whose
@@ -168,7 +168,7 @@ def balances(facts: Facts, policy: Policy, through: int, quarantine: Quarantined
     """
     if not facts.balances:
         return []
-    quarantine = quarantined(facts, through) if quarantine is None else quarantine
+    quarantine = quarantine_of(facts, through) if quarantine is None else quarantine
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
     ours = {sha256 for position, sha256 in facts.published if position <= through}
     retired = retired_by(facts, through, left_out)
@@ -219,7 +219,7 @@ def _gone(facts: Facts, policy: Policy, runs: Runs, through: int) -> Mask:
     """
     gone = np.zeros(len(facts.names) + 1, np.bool_)
     for session in policy.without_sessions:
-        for number in facts.names.numbered(session, through):
+        for number in facts.names.numbers_of(session, through):
             gone[:-1] |= runs.of == runs.of[number]
     if gone.any():
         own = gone.copy()
@@ -245,7 +245,7 @@ def canonical_arms(facts: Facts, policy: Policy) -> tuple[Ints, list[str]]:
     return canonical, arms
 
 
-def _shown(facts: Facts, rows: Ints, quarantine: Quarantined, through: int, policy: Policy, canonical: Ints) -> Shown:
+def _shown(facts: Facts, rows: Ints, quarantine: Quarantine, through: int, policy: Policy, canonical: Ints) -> Shown:
     columns = facts.shown.columns
     rows = rows[~np.isin(columns["pos"][rows], quarantine.void)]
     keys = ("pos", "flags", "name", "at", "ctx", "start", "count")
@@ -349,7 +349,7 @@ def corrected(facts: Facts, rows: Ints, void: Container[int], through: int) -> M
     return found
 
 
-def _grades(facts: Facts, policy: Policy, rows: Ints, quarantine: Quarantined, through: int) -> Grades:
+def _grades(facts: Facts, policy: Policy, rows: Ints, quarantine: Quarantine, through: int) -> Grades:
     columns = facts.grades.columns
     if facts.corrected:
         rows = rows[~corrected(facts, rows, set(quarantine.void.tolist()), through)]

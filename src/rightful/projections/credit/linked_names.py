@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rightful.projections.credit.runs import Runs, quarantined, runs_of
+from rightful.projections.credit.runs import Runs, quarantine_of, runs_of
 from rightful.projections.facts.facts import Facts
 
 
@@ -37,4 +37,4 @@ def _runs_among(facts: Facts, *numbers: int) -> Runs:
     among = np.zeros(len(facts.names), np.bool_)
     among[facts.names.closure(list(numbers))] = True
     through = facts.watermark
-    return runs_of(facts, through, quarantined(facts, through), among)
+    return runs_of(facts, through, quarantine_of(facts, through), among)

@@ -128,11 +128,11 @@ def posteriors_of(facts: Facts, settlement: Settlement, policy: Policy, through:
         running = sequential.run(facts, settlement, policy, through)
         states = {key: Posterior(state.alpha, state.beta, state.n, state.mass) for key, state in running.items()}
     else:
-        states = states_of(facts, sums_of(facts, settlement, policy, decay_at_us), policy, through)
-    return shaped(states, policy, through, decay_at_us, counters_of(settlement))
+        states = beliefs_of(facts, sums_of(facts, settlement, policy, decay_at_us), policy, through)
+    return sorted_posteriors(states, policy, through, decay_at_us, counters_of(settlement))
 
 
-def shaped(
+def sorted_posteriors(
     states: Mapping[Key, Posterior], policy: Policy, through: int, decay_at_us: int, counters: Mapping[str, int]
 ) -> Posteriors:
     """Return beliefs in the order in which they are shown."""
@@ -151,7 +151,7 @@ Beliefs: TypeAlias = dict[Key, tuple[Statistic, Posterior]]
 """Beliefs with the statistics, opening balances included, that they were computed from."""
 
 
-def states_of(
+def beliefs_of(
     facts: Facts, sums: Sums, policy: Policy, through: int, known: Beliefs | None = None
 ) -> dict[Key, Posterior]:
     """Return the belief of every arm and context from exact sums and the opening balances.
@@ -166,7 +166,7 @@ def states_of(
     """
     known = {} if known is None else known
     prior = (scaled(policy.prior[0]), scaled(policy.prior[1]))
-    opened = _opened(facts, policy, through)
+    opened = _balance_totals(facts, policy, through)
     out: dict[Key, Posterior] = {}
     for key in sums.of.keys() | opened.keys():
         totals = sums.of.get(key, (0, 0, 0))
@@ -189,7 +189,7 @@ def _belief(key: Key, totals: Statistic, prior: tuple[int, int]) -> Posterior:
     return ContextPosterior(alpha, beta, n, weight, arm=arm, context=context)
 
 
-def _opened(facts: Facts, policy: Policy, through: int) -> dict[Key, tuple[int, int, int]]:
+def _balance_totals(facts: Facts, policy: Policy, through: int) -> dict[Key, tuple[int, int, int]]:
     """Return what the opening balances add: n, and the totals above the prior of alpha and of beta."""
     opened: dict[Key, tuple[int, int, int]] = {}
     for balance in balances(facts, policy, through):

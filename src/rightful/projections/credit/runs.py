@@ -17,7 +17,7 @@ from rightful.projections.facts.columns import Column, Ints, Mask
 from rightful.projections.facts.facts import CWD_WINDOW, NATIVE, Facts
 
 
-class Quarantined(NamedTuple):
+class Quarantine(NamedTuple):
     """Which rows do not count, by position.
 
     Attributes:
@@ -58,7 +58,7 @@ class Links(NamedTuple):
     marked: Mask
 
 
-def quarantined(facts: Facts, through: int) -> Quarantined:
+def quarantine_of(facts: Facts, through: int) -> Quarantine:
     """Return which rows up to a position stand in conflict, and which were withdrawn.
 
     An id in conflict pays no arm until withdrawals leave exactly one of its rows; so the order
@@ -78,7 +78,7 @@ def quarantined(facts: Facts, through: int) -> Quarantined:
             unusable += left
     for event_id in facts.named.keys() - settled:
         void += facts.withdrawn_rows(event_id, through)
-    return Quarantined(np.array(sorted(unusable), np.int64), np.array(sorted(void), np.int64))
+    return Quarantine(np.array(sorted(unusable), np.int64), np.array(sorted(void), np.int64))
 
 
 def withdrawn_by(facts: Facts, position: int, through: int) -> list[int]:
@@ -95,7 +95,7 @@ def withdrawn_by(facts: Facts, position: int, through: int) -> list[int]:
     return []
 
 
-def runs_of(facts: Facts, through: int, quarantine: Quarantined, among: Mask | None = None) -> Runs:
+def runs_of(facts: Facts, through: int, quarantine: Quarantine, among: Mask | None = None) -> Runs:
     """Return the runs that the links up to a position make.
 
     Args:
@@ -128,7 +128,7 @@ IN_FORCE, UNUSABLE, VOID, ELSEWHERE, UNLINKS, UNDONE, WEAKER, SECOND_GUESS = ran
 """What a link or unlink comes to: see `link_states`."""
 
 
-def link_states(facts: Facts, through: int, quarantine: Quarantined, among: Mask | None = None) -> Column:
+def link_states(facts: Facts, through: int, quarantine: Quarantine, among: Mask | None = None) -> Column:
     """Return what each row of `facts.links` up to a position comes to.
 
     `IN_FORCE`; `UNUSABLE`, its id stands in conflict; `VOID`, it was withdrawn; `ELSEWHERE`, not
@@ -159,7 +159,7 @@ def link_states(facts: Facts, through: int, quarantine: Quarantined, among: Mask
     return state
 
 
-def _in_force(facts: Facts, through: int, quarantine: Quarantined, among: Mask | None) -> Links:
+def _in_force(facts: Facts, through: int, quarantine: Quarantine, among: Mask | None) -> Links:
     keep = link_states(facts, through, quarantine, among) == IN_FORCE
     table = facts.links
     session, other = (table[name][: len(keep)].astype(np.int64) for name in ("session", "other"))
@@ -198,7 +198,7 @@ def _join(links: Links, of: Column, ambiguous: Mask) -> None:
             ambiguous[component] = True
 
 
-def _reused(facts: Facts, through: int, quarantine: Quarantined) -> Iterable[int]:
+def _reused(facts: Facts, through: int, quarantine: Quarantine) -> Iterable[int]:
     nonces: dict[int, set[str]] = defaultdict(set)
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
     for start in facts.starts:

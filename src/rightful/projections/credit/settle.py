@@ -26,7 +26,7 @@ from rightful.projections.credit.effective_grades import (
 )
 from rightful.projections.credit.inputs import BINS, NO_BIN, CreditInputs, credit_inputs
 from rightful.projections.credit.joins import Sources, Targets, bound_targets, newest_sources
-from rightful.projections.credit.runs import Runs, quarantined, runs_of
+from rightful.projections.credit.runs import Runs, quarantine_of, runs_of
 from rightful.projections.facts.columns import Ints, Mask
 from rightful.projections.facts.facts import Facts
 
@@ -34,7 +34,7 @@ BLOCK_ROWS = 1 << 17
 """Exposures and grades that are settled at once; what a settlement needs grows with them."""
 
 
-class Settled(NamedTuple):
+class SettlementTrace(NamedTuple):
     """A settlement and its inputs, for explanations.
 
     Attributes:
@@ -69,12 +69,12 @@ def settle(
             Only for the `bound` join: the newest session is sought among all.
         runs: Which run each name belongs to, if that is known.
     """
-    return settled(facts, policy, through, names, runs).settlement
+    return trace_settlement(facts, policy, through, names, runs).settlement
 
 
-def settled(
+def trace_settlement(
     facts: Facts, policy: Policy, through: int, names: Iterable[int] | Mask | None = None, runs: Runs | None = None
-) -> Settled:
+) -> SettlementTrace:
     """Return what `settle` does, with what it was made from."""
     inputs = credit_inputs(facts, policy, through, names, runs)
     claims = claims_of(inputs)
@@ -83,7 +83,7 @@ def settled(
     effective_grades, kept = find_effective_grades(inputs, claims, place)
     targets = every.of(kept)
     sources = None if policy.join == "bound" else newest_sources(inputs, effective_grades, targets)
-    return Settled(
+    return SettlementTrace(
         inputs, claims, place, effective_grades, targets, sources, pay(inputs, effective_grades, targets, sources)
     )
 
@@ -110,7 +110,7 @@ def tally(
         runs: Which run each name belongs to, if that is known.
     """
     sums, counters = Sums(), Counter[str]()
-    runs = runs_of(facts, through, quarantined(facts, through)) if runs is None else runs
+    runs = runs_of(facts, through, quarantine_of(facts, through)) if runs is None else runs
     for block in _blocks(facts):
         settlement = settle(facts, policy, through, block, runs)
         sums.add(sums_of(facts, settlement, policy, decay_at_us).of)

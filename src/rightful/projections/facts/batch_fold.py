@@ -116,7 +116,7 @@ def add_grades(facts: Facts, batch: Batch) -> None:
 
 def _target(facts: Facts, name: int, body: Any) -> int:  # noqa: ANN401 - the body's struct
     target = facts.names.target(body.exposure_session)
-    facts.names.couple(name, target)
+    facts.names.connect(name, target)
     return target
 
 

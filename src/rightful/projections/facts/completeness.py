@@ -117,17 +117,17 @@ def completeness_of(rows: Iterable[Stored]) -> Completeness:
         has_history = has_history or row.envelope.type in HISTORY
         if (withdrawal := withdrawal_of(row)) is not None:
             withdrawals.append(withdrawal)
-        by_producer.setdefault(row.envelope.producer, _ProducerRecords()).take(row)
+        by_producer.setdefault(row.envelope.producer, _ProducerRecords()).add(row)
     withdrawn = {(id_, revision) for id_, found in in_force(withdrawals).items() for revision in found}
     for producer in by_producer.values():
-        producer.settle(withdrawn)
-    judged = [producer.judged() for producer in by_producer.values() if producer.has_transcript()]
-    if not judged:
+        producer.apply_withdrawals(withdrawn)
+    completeness = [producer.completeness() for producer in by_producer.values() if producer.has_transcript()]
+    if not completeness:
         why = "its history does not count what was said" if has_history else "no transcript of it is recorded"
         return Completeness("unknown", why=why)
-    worst = min(judged, key=lambda answer: WORST.index(answer.state))
-    holes = tuple(hole for answer in judged for hole in answer.holes)
-    return Completeness(worst.state, holes, worst.why, frozenset().union(*(answer.late for answer in judged)))
+    worst = min(completeness, key=lambda answer: WORST.index(answer.state))
+    holes = tuple(hole for answer in completeness for hole in answer.holes)
+    return Completeness(worst.state, holes, worst.why, frozenset().union(*(answer.late for answer in completeness)))
 
 
 def require_complete(session: str, found: Completeness) -> None:
@@ -141,8 +141,8 @@ def require_complete(session: str, found: Completeness) -> None:
         IncompleteTranscriptError: It is incomplete, or its completeness is unknown.
     """
     if found.state != "complete":
-        what = tuple(words(hole) for hole in found.holes) or (found.why or "",)
-        raise IncompleteTranscriptError(session, found.state, what)
+        reasons = tuple(words(hole) for hole in found.holes) or (found.why or "",)
+        raise IncompleteTranscriptError(session, found.state, reasons)
 
 
 def words(hole: Hole) -> str:
@@ -176,7 +176,7 @@ class _ProducerRecords:
         self._is_overwritten = False
         self._has_turnless = False
 
-    def take(self, row: Stored) -> None:
+    def add(self, row: Stored) -> None:
         """Add a row."""
         envelope = row.envelope
         kind, turn = envelope.type, envelope.turn
@@ -184,18 +184,18 @@ class _ProducerRecords:
             self._has_turnless = self._has_turnless or kind in COUNTED
             self._is_overwritten = self._is_overwritten or (kind == DATA and overwrites(row))
         elif envelope.index is not None or kind in ENDED_OR_COUNTED:
-            self._turns.setdefault(turn, _Turn()).take(row)
+            self._turns.setdefault(turn, _Turn()).add(row)
 
-    def settle(self, withdrawn: set[tuple[str, int]]) -> None:
+    def apply_withdrawals(self, withdrawn: set[tuple[str, int]]) -> None:
         """Hear which rows were withdrawn, once all are there."""
         for turn in self._turns.values():
-            turn.settle(withdrawn)
+            turn.apply_withdrawals(withdrawn)
 
     def has_transcript(self) -> bool:
         """Return whether any of its rows belongs to a transcript."""
         return self._has_turnless or any(turn.is_transcript for turn in self._turns.values())
 
-    def judged(self) -> Completeness:
+    def completeness(self) -> Completeness:
         """Return the completeness of this producer's records."""
         turns = {name: turn for name, turn in self._turns.items() if turn.is_transcript}
         some = "some of it was recorded outside of turns" if turns else "it was recorded without turns"
@@ -233,7 +233,7 @@ class _Turn:
         self._counts: list[int] = []
         self._dropped_count = 0
 
-    def take(self, row: Stored) -> None:
+    def add(self, row: Stored) -> None:
         """Take a row of the turn."""
         envelope = row.envelope
         self.is_transcript = self.is_transcript or envelope.type in TRANSCRIPT
@@ -245,7 +245,7 @@ class _Turn:
             self._has_unindexed = True
             self._unindexed_count += is_first(row)
 
-    def settle(self, withdrawn: set[tuple[str, int]]) -> None:
+    def apply_withdrawals(self, withdrawn: set[tuple[str, int]]) -> None:
         """Take what its ends say that were not withdrawn."""
         for row, end in self._ends:
             index, is_said = row.envelope.index, (row.envelope.id, row.envelope.revision) not in withdrawn

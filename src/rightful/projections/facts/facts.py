@@ -62,7 +62,7 @@ class Aside(msgspec.Struct, frozen=True, omit_defaults=True):
     decay_rate: float | None = None
 
 
-class Corrected(NamedTuple):
+class Correction(NamedTuple):
     """A grade that another one of the same grader and session replaces, since its time was wrong.
 
     Attributes:
@@ -118,7 +118,7 @@ class Start(NamedTuple):
     nonce: str
 
 
-class Decayed(NamedTuple):
+class Decay(NamedTuple):
     """A `bandit.decayed`."""
 
     position: int
@@ -127,7 +127,7 @@ class Decayed(NamedTuple):
     gamma: float
 
 
-class Pruned(NamedTuple):
+class Prune(NamedTuple):
     """A `bandit.pruned`."""
 
     position: int
@@ -147,7 +147,7 @@ class OpeningValues(NamedTuple):
     last_updated: str | None
 
 
-class Retired(NamedTuple):
+class Retirement(NamedTuple):
     """A publication that rebuilt a file from the log: the balances by these event ids do not count any more."""
 
     position: int
@@ -218,14 +218,14 @@ class Facts:
         self.links = Table(pos="u4", session="i4", other="i4", relation="u1", evidence="u1", unlink="u1")
         self.turns = turn_rows.table()
         self.asides: list[Aside] = []
-        self.corrected: list[Corrected] = []
+        self.corrected: list[Correction] = []
         self.starts: list[Start] = []
         self.claims: list[IdentityClaim] = []
-        self.decayed: list[Decayed] = []
-        self.pruned: list[Pruned] = []
+        self.decayed: list[Decay] = []
+        self.pruned: list[Prune] = []
         self.balances: list[Balance] = []
         self.published: list[tuple[int, str]] = []
-        self.retired: list[Retired] = []
+        self.retired: list[Retirement] = []
         self.taken_back: list[tuple[int, str]] = []
         self.quarantine: dict[str, dict[int, int]] = {}
         self.withdrawn: dict[str, list[tuple[int, int, str, str]]] = {}
@@ -317,33 +317,33 @@ class Facts:
             aside = len(self.asides)
             self.asides.append(Aside(body.per_arm, body.salience, body.decay_rate))
         outcome = -1 if word is None else self.outcomes.number(word)
-        said = (position, body.seq, reward, outcome, target, aside, GRADE)
-        name = self._add_grade(envelope, body.rubric, said, alias=body.alias)
+        values = (position, body.seq, reward, outcome, target, aside, GRADE)
+        name = self._add_grade(envelope, body.rubric, values, alias=body.alias)
         self.correct(name, self.graders.number((envelope.producer, body.rubric)), body, position)
         if target >= 0:
-            self.names.couple(name, target)
+            self.names.connect(name, target)
 
     def correct(self, name: int, grader: int, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """Note which earlier grade of the same grader and session a grade replaces, if it says so."""
         seq = None if body.extra is None else body.extra.get("corrects")
         if isinstance(seq, int) and seq < body.seq:
-            self.corrected.append(Corrected(position, name, grader, seq))
+            self.corrected.append(Correction(position, name, grader, seq))
 
     def retraction(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """Add a retraction."""
         if body is None:
             self.mention(envelope, body, position)
             return
-        said = (position, body.seq, _NAN, -1, -1, -1, RETRACTION)
-        self._add_grade(envelope, body.rubric, said, alias=body.alias)
+        values = (position, body.seq, _NAN, -1, -1, -1, RETRACTION)
+        self._add_grade(envelope, body.rubric, values, alias=body.alias)
 
     def _add_grade(
-        self, envelope: Envelope, rubric: str, said: tuple[int, int, float, int, int, int, int], *, alias: bool
+        self, envelope: Envelope, rubric: str, values: tuple[int, int, float, int, int, int, int], *, alias: bool
     ) -> int:
         """Add a row of `grades`: name, grader and time, then what it says."""
-        name = self.names.number(_session(envelope), said[0], alias=alias)
+        name = self.names.number(_session(envelope), values[0], alias=alias)
         grader = self.graders.number((envelope.producer, rubric))
-        self.grades.append(name, grader, envelope.at_us, *said, FILE_TIME if envelope.at_basis else 0)
+        self.grades.append(name, grader, envelope.at_us, *values, FILE_TIME if envelope.at_basis else 0)
         if self.touched is not None:
             self.touched.add(name)
         return name
@@ -362,7 +362,7 @@ class Facts:
         relation = RELATIONS.index(body.as_) if body.as_ else 0
         evidence = EVIDENCE.index(body.evidence) if body.evidence else 0
         self.links.append(position, session, other, relation, evidence, unlink)
-        self.names.couple(session, other)
+        self.names.connect(session, other)
         self.touch(session)
         self.touch(other)
 
@@ -387,14 +387,14 @@ class Facts:
         """What another updater decayed."""
         self.mention(envelope, body, position)
         if body is not None:
-            self.decayed.append(Decayed(position, envelope.at_us, envelope.producer, body.gamma))
+            self.decayed.append(Decay(position, envelope.at_us, envelope.producer, body.gamma))
 
     def prune(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """What another updater dropped."""
         self.mention(envelope, body, position)
         if body is not None:
             contexts = [(dropped.arm, dropped.context) for dropped in body.contexts]
-            self.pruned.append(Pruned(position, envelope.at_us, envelope.producer, list(body.arms), contexts))
+            self.pruned.append(Prune(position, envelope.at_us, envelope.producer, list(body.arms), contexts))
 
     def balance(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """What a bandit file held when the ledger began."""
@@ -424,15 +424,15 @@ class Facts:
         """
         if body is None:
             return
-        said = body.extra or {}
+        values = body.extra or {}
         self.all_touched = True
-        if NOT_OURS.isdisjoint(said):
+        if NOT_OURS.isdisjoint(values):
             self.published.append((position, body.new_sha256))
-        if isinstance(retires := said.get("retires"), list):
+        if isinstance(retires := values.get("retires"), list):
             self.retired.append(
-                Retired(position, envelope.id, [balance for balance in retires if isinstance(balance, str)])
+                Retirement(position, envelope.id, [balance for balance in retires if isinstance(balance, str)])
             )
-        if isinstance(back := said.get("rolled_back"), str):
+        if isinstance(back := values.get("rolled_back"), str):
             self.taken_back.append((position, back))
 
     def withdraw(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
@@ -445,7 +445,7 @@ class Facts:
             self.awaited.add(of)
             self.withdrawn.setdefault(of, []).append((position, body.revision, envelope.id, envelope.producer))
 
-    def meet(self, envelope: Envelope, position: int, *, is_read: bool) -> None:
+    def note_withdrawn_row(self, envelope: Envelope, position: int, *, is_read: bool) -> None:
         """Record a row, or a repeat of it, of an id that a withdrawal names; attribution may read its type or not."""
         if envelope.outcome in ACCEPTED:
             rows = self.named if is_read else self.unread
@@ -503,10 +503,10 @@ class Facts:
             by: Only what this producer withdrew, and did not withdraw again; all if None.
         """
 
-        def said(of: str) -> list[tuple[int, int, str, str]]:
+        def values(of: str) -> list[tuple[int, int, str, str]]:
             return [row for row in self.withdrawn.get(of, ()) if row[0] <= through and by in {None, row[3]}]
 
-        return [(position, revision) for position, revision, own, _ in said(event_id) if not said(own)]
+        return [(position, revision) for position, revision, own, _ in values(event_id) if not values(own)]
 
     def conflicting(self, event_id: str, through: int) -> dict[int, int]:
         """Return {revision: position} of the rows of an id in conflict at a position; empty without one."""

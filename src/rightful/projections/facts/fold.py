@@ -88,14 +88,14 @@ def fold(facts: Facts, page: Page) -> None:
         else:
             _fold_each(facts, page)
     finally:
-        facts.names.meet(page, facts.producers.number)
+        facts.names.note_first_rows(page, facts.producers.number)
         folded = page if facts.watermark >= page.last else page.until(facts.watermark)
-        facts.names.see(folded)
+        facts.names.note_times(folded)
         identity_claims.collect(facts, folded)
         if facts.awaited:
             for position, envelope in enumerate(folded.envelopes, folded.after + 1):
                 if envelope.id in facts.awaited and envelope.type != WITHDRAWAL:
-                    facts.meet(envelope, position, is_read=envelope.type in WITHDRAWABLE)
+                    facts.note_withdrawn_row(envelope, position, is_read=envelope.type in WITHDRAWABLE)
         if concerns(page, kinds):
             collect(facts.turns, folded, facts.names.of, facts.producers.number)
         facts.freeze()
@@ -124,7 +124,7 @@ def _fold_plain(facts: Facts, page: Page) -> Collection[str]:
         facts.links.order_from(links, "pos")
     if places.keys() >= _GRADES:
         facts.grades.order_from(grades, "pos")
-    facts.tick_all(_told_us(page, places), page.after + 1)
+    facts.tick_all(_event_times_us(page, places), page.after + 1)
     return places.keys()
 
 
@@ -146,7 +146,7 @@ def _fold_each(facts: Facts, page: Page) -> None:
         facts.tick(event_time_us(envelope), position)
 
 
-def _told_us(page: Page, kinds: Collection[str]) -> list[int]:
+def _event_times_us(page: Page, kinds: Collection[str]) -> list[int]:
     """Return what the rows of a page say of the time; a call for each only where one is a publication."""
     if "posterior.published" in kinds:
         return [event_time_us(envelope) for envelope in page.envelopes]

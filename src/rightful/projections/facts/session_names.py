@@ -72,7 +72,7 @@ class Names:
         self.seen_us = array("q")
         self.seen_basis = array("B")
         self.first_left: FirstLeft | None = None
-        self._unmet: list[int] = []
+        self._without_row: list[int] = []
         self._parent = array("i")
         self._ring = array("i")
         self._spaces: dict[str, int] = {}
@@ -131,10 +131,10 @@ class Names:
         self.by.append(-1)
         self.seen_us.append(-1)
         self.seen_basis.append(OF_MENTION)
-        self._unmet.append(number)
+        self._without_row.append(number)
         return number
 
-    def meet(self, page: Page, producer: Callable[[str], int]) -> None:
+    def note_first_rows(self, page: Page, producer: Callable[[str], int]) -> None:
         """Note who wrote the first row of each name that a page named first, and when that happened.
 
         Args:
@@ -142,16 +142,16 @@ class Names:
             producer: Gives a producer's number.
         """
         waiting = []
-        for number in self._unmet:
+        for number in self._without_row:
             first = self.first[number]
             if first == NOT_MENTIONED:
                 waiting.append(number)
                 continue
             envelope = page.envelopes[first - page.after - 1]
             self.by[number], self.seen_us[number] = producer(envelope.producer), envelope.at_us
-        self._unmet = waiting
+        self._without_row = waiting
 
-    def see(self, page: Page) -> None:
+    def note_times(self, page: Page) -> None:
         """Note the earliest time of each session with rows in a folded page; a file's time only without another."""
         found: tuple[dict[str, int], dict[str, int]] = {}, {}
         for envelope in page.envelopes:
@@ -163,9 +163,9 @@ class Names:
                 earliest[session] = envelope.at_us
         for basis, earliest in enumerate(found):
             for session, at_us in earliest.items():
-                self._see(session, basis, at_us)
+                self._note_time(session, basis, at_us)
 
-    def _see(self, session: str, basis: int, at_us: int) -> None:
+    def _note_time(self, session: str, basis: int, at_us: int) -> None:
         number = self.texts.find(session)
         if number is None:
             number = self.texts.find(f"\0{session}")
@@ -177,16 +177,16 @@ class Names:
         self.started[number] = min(self.started[number], position)
         self.started_us[number] = min(self.started_us[number], at_us)
 
-    def couple(self, number: int, other: int) -> None:
+    def connect(self, number: int, other: int) -> None:
         """Note that what is known of one name can change what the other earns."""
-        self._grow_couples()
+        self._extend_connections()
         a, b = self._root(number), self._root(other)
         if a == b:
             return
         self._parent[max(a, b)] = min(a, b)
         self._ring[number], self._ring[other] = self._ring[other], self._ring[number]
 
-    def _grow_couples(self) -> None:
+    def _extend_connections(self) -> None:
         for column in (self._ring, self._parent):  # each by its own length, in case an exception came between
             if len(column) < len(self.texts):
                 column += array("i", range(len(column), len(self.texts)))  # noqa: PLW2901 - in place
@@ -204,7 +204,7 @@ class Names:
         Coupled names and names that one sanitised form could make of each other, until nothing
         is added.
         """
-        self._grow_couples()
+        self._extend_connections()
         found: set[int] = set()
         seen: set[int] = set()
         waiting = list(numbers)
@@ -226,10 +226,10 @@ class Names:
     def labels(self) -> Column:
         """Return one number a name, the same for all names of one `closure`."""
         self.index()
-        self._grow_couples()
+        self._extend_connections()
         root: Column = np.array(self._parent, np.int32)
-        while not np.array_equal(above := root[root], root):
-            root = above
+        while not np.array_equal(parents_of := root[root], root):
+            root = parents_of
         values, order = self._sorted
         if not len(values):
             return root
@@ -339,25 +339,25 @@ class Names:
 
     def column(self, name: str) -> Column:
         """Return a column as a numpy array; a copy."""
-        self._grow_couples()
+        self._extend_connections()
         return np.array(getattr(self, name))
 
     def text(self, number: int) -> str:
         """Return a name."""
         return self.texts[number].removeprefix("\0")
 
-    def numbered(self, text: str, through: int) -> list[int]:
+    def numbers_of(self, text: str, through: int) -> list[int]:
         """Return the numbers of a name as written; of its sanitised form too where no row bears it as written."""
         exact, alias = self.texts.find(text), self.texts.find(f"\0{text}")
         if exact is not None and self.is_known(exact, through):
             return [exact]
         return [number for number in (exact, alias) if number is not None]
 
-    def valued(self, value: str, through: int) -> list[str]:
+    def with_value(self, value: str, through: int) -> list[str]:
         """Return the names with this value, of any namespace, that rows up to a position mention; sorted."""
         return sorted({name for name in self._mentioned(through) if split_session(name)[1] == value})
 
-    def begun(self, start: str, through: int, least: int) -> list[str]:
+    def beginning_with(self, start: str, through: int, least: int) -> list[str]:
         """Return the names whose value begins so, with or without its namespace; sorted.
 
         Those of the subagents of one that begins so are left out, and those read from a sanitised form where
@@ -377,9 +377,9 @@ class Names:
             if is_whole or (len(start) >= least and value.startswith(start)):
                 found[name != text].add(text)
         fitting = found[False] or found[True]
-        return sorted(name for name in fitting if not any(parent in fitting for parent in above(name)))
+        return sorted(name for name in fitting if not any(parent in fitting for parent in parents_of(name)))
 
-    def like(self, part: str, through: int) -> list[str]:
+    def containing(self, part: str, through: int) -> list[str]:
         """Return the names that contain a text; what a person may have meant; sorted."""
         return sorted({name for name in self._mentioned(through) if part in name})
 
@@ -395,10 +395,10 @@ class Names:
         for name in self.COLUMNS:
             mine: array[int] = getattr(self, name)
             setattr(self, name, array(mine.typecode, columns[name].astype(mine.typecode).tobytes()))
-        self._unmet = np.flatnonzero(columns["first"] == NOT_MENTIONED).tolist()
+        self._without_row = np.flatnonzero(columns["first"] == NOT_MENTIONED).tolist()
 
 
-def above(name: str) -> Iterator[str]:
+def parents_of(name: str) -> Iterator[str]:
     """Yield the names of which this can be a subagent's, the nearest first."""
     at = name.rfind("/")
     while at > 0:

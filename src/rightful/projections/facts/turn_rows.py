@@ -70,7 +70,7 @@ def collect(turns: Table, page: Page, name: Callable[[str], int], producer: Call
         if index is not None and turn is not None and kind in COUNTED:
             group.seen[index] = position
         else:
-            group.take(Stored(position, envelope, page.payloads[place]))
+            group.add(Stored(position, envelope, page.payloads[place]))
     for (session, producer_, turn), group in groups.items():
         group.write(turns, name(session or ""), producer(producer_), _hashed(turn))
 
@@ -96,12 +96,12 @@ class _Group:
 
     def __init__(self) -> None:
         self.seen: dict[int, int] = {}
-        self._beside: dict[int, int] = {}
+        self._outside: dict[int, int] = {}
         self._loose_count: int | None = None
         self._others: list[tuple[int, int, int, int, int]] = []
         self._previous: set[tuple[str, int]] = set()
 
-    def take(self, row: Stored) -> None:
+    def add(self, row: Stored) -> None:
         """Add a row."""
         position, envelope, _ = row
         kind, index = envelope.type, envelope.index
@@ -115,7 +115,7 @@ class _Group:
         elif kind == TERMINAL:
             self._end(row)
         elif index is not None:
-            seen = self.seen if kind in TRANSCRIPT else self._beside
+            seen = self.seen if kind in TRANSCRIPT else self._outside
             seen[index] = position
         elif kind in COUNTED:
             self._loose_count = (self._loose_count or 0) + is_first(row)
@@ -152,7 +152,7 @@ class _Group:
 
     def write(self, turns: Table, name: int, producer: int, turn: int) -> None:
         """Add its rows to the table."""
-        for kind, seen in ((SEEN, self.seen), (OUTSIDE_TRANSCRIPT, self._beside)):
+        for kind, seen in ((SEEN, self.seen), (OUTSIDE_TRANSCRIPT, self._outside)):
             for first, last in ranges(sorted(seen)):
                 pos = max(seen[index] for index in range(first, last + 1))
                 turns.append(name, producer, turn, kind, first, last, pos, 0)
@@ -176,7 +176,7 @@ def _row_hashed(id_: str, revision: int) -> int:
     return _hashed(f"{id_} {revision}")
 
 
-def states_of(turns: Table, names: Collection[int] | None = None) -> dict[int, State]:
+def transcript_states(turns: Table, names: Collection[int] | None = None) -> dict[int, State]:
     """Return the state of each name that has a transcript, by the name's number; of some names, or of all."""
     rows = np.arange(len(turns)) if names is None else np.flatnonzero(np.isin(turns["name"], list(names)))
     order = rows[np.lexsort((turns["turn"][rows], turns["producer"][rows], turns["name"][rows]))]
@@ -185,14 +185,14 @@ def states_of(turns: Table, names: Collection[int] | None = None) -> dict[int, S
     at: tuple[int, int] | None = None
     of_turns: dict[int, _Turn] = {}
     withdrawn = _withdrawn(turns)
-    for name, producer, turn, kind, *said, row in zip(*columns, strict=True):
+    for name, producer, turn, kind, *values, row in zip(*columns, strict=True):
         if kind == WITHDRAWN or (row and (name, row) in withdrawn and kind != END):
             continue
         if (name, producer) != at:
             _note(worst, at, of_turns)
             at, of_turns = (name, producer), {}
         is_filled = kind == END and (name, row) in withdrawn
-        (of_turns.get(turn) or of_turns.setdefault(turn, _Turn())).add(FILLED if is_filled else kind, *said)
+        (of_turns.get(turn) or of_turns.setdefault(turn, _Turn())).add(FILLED if is_filled else kind, *values)
     _note(worst, at, of_turns)
     return {name: _STATES[state] for name, state in worst.items()}
 
@@ -212,8 +212,8 @@ def _note(worst: dict[int, int], at: tuple[int, int] | None, turns: dict[int, _T
         return
     outside = turns.pop(_NONE, None)
     is_overwritten = outside is not None and outside.is_overwritten
-    judged = [turn.judged(is_overwritten=is_overwritten) for turn in turns.values()]
-    found = [_STATES.index(state) for state in judged if state is not None]
+    state = [turn.state(is_overwritten=is_overwritten) for turn in turns.values()]
+    found = [_STATES.index(state) for state in state if state is not None]
     if outside is not None and outside.is_turnless:
         found.append(_STATES.index("unknown"))
     if found:
@@ -271,7 +271,7 @@ class _Turn:
         if count != _NONE:
             self._counts.append(count)
 
-    def judged(self, *, is_overwritten: bool) -> State | None:
+    def state(self, *, is_overwritten: bool) -> State | None:
         """Return its state; None if it is not a turn of a transcript."""
         if not self._is_transcript:
             return "incomplete" if self._is_named and not self._is_beside else None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from rightful.log.rows import Stored
-from rightful.projections.transcripts.session_facts import Fact, Gathered
+from rightful.projections.transcripts.session_facts import Fact, SessionRows
 
 RowsOf = Callable[[str, int], Iterable[Stored]]
 """Gives all rows of a session up to a position."""
 
 
-def begun_with(facts: Iterable[Fact], others: RowsOf | None) -> list[list[Fact]]:
+def parent_facts(facts: Iterable[Fact], others: RowsOf | None) -> list[list[Fact]]:
     """Return the facts of the sessions whose history one was begun with, the earliest session first.
 
     Each fork lies behind the position that it names, so this ends.
@@ -23,7 +23,7 @@ def begun_with(facts: Iterable[Fact], others: RowsOf | None) -> list[list[Fact]]
     found: list[list[Fact]] = []
     fork = _fork(facts)
     while others is not None and fork is not None and fork.body is not None:
-        gathered = Gathered(keeps=False)
+        gathered = SessionRows(keeps=False)
         for row in others(fork.body.of, fork.body.through):
             gathered.take(row)
         found.insert(0, gathered.facts())

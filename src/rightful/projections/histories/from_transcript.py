@@ -12,7 +12,7 @@ from rightful.encoding.envelope import body_of
 from rightful.log.rows import Stored
 from rightful.projections.histories.history_items import Item, item_of
 
-TOLD = frozenset({"message.recorded", "thought.recorded", "tool_call.snapshotted", "tool_result.snapshotted"})
+ITEM_TYPES = frozenset({"message.recorded", "thought.recorded", "tool_call.snapshotted", "tool_result.snapshotted"})
 """The event types of a transcript that are items of its history."""
 
 _NOT_SHOWN = "ui_only"
@@ -24,7 +24,7 @@ _SUMMARY = "summary"
 _CALLS, _RESULTS = "tool_call.snapshotted", "tool_result.snapshotted"
 
 
-class Telling:
+class TranscriptItems:
     """Makes items of what a transcript tells, row by row.
 
     Some tools have no calls of their own: a call stands in what the assistant says, and its result is the next
@@ -36,7 +36,7 @@ class Telling:
     """
 
     def __init__(self) -> None:
-        self.told_ids: set[str] = set()
+        self.event_ids: set[str] = set()
         self.is_summary = False
         self._spoken = ""
         self._in_text: set[str] = set()
@@ -48,50 +48,50 @@ class Telling:
             UpgradeError: It is of a newer version.
         """
         envelope = row.envelope
-        self.told_ids.add(envelope.id)
+        self.event_ids.add(envelope.id)
         self.is_summary = False
         if row.body is None:
             return None
-        said = body_of(envelope, row.body, row.position)
+        body = body_of(envelope, row.body, row.position)
         if envelope.type == "message.recorded":
-            self._spoken = said.content if said.role == "assistant" and isinstance(said.content, str) else ""
-        if (said.extra or {}).get(_NOT_SHOWN) is True:
+            self._spoken = body.content if body.role == "assistant" and isinstance(body.content, str) else ""
+        if (body.extra or {}).get(_NOT_SHOWN) is True:
             return None
-        self.is_summary = (said.extra or {}).get(_SUMMARY) is True
-        if envelope.type == _CALLS and _is_in(self._spoken, said):
-            self._in_text.add(said.call)
+        self.is_summary = (body.extra or {}).get(_SUMMARY) is True
+        if envelope.type == _CALLS and _is_in(self._spoken, body):
+            self._in_text.add(body.call)
             return None
-        if envelope.type == _RESULTS and said.call in self._in_text:
-            item: dict[str, Any] = {"role": "system", "content": said.output}
+        if envelope.type == _RESULTS and body.call in self._in_text:
+            item: dict[str, Any] = {"role": "system", "content": body.output}
         else:
-            item = _item_of(envelope.type, said)
+            item = _item_of(envelope.type, body)
         raw = msgspec.json.encode(item, order="deterministic")
         return item_of((envelope.id, 0), row.position, raw, escaped=envelope.escaped)
 
 
-def _item_of(kind: str, said: Any) -> dict[str, Any]:  # noqa: ANN401 - one struct a type
+def _item_of(kind: str, body: Any) -> dict[str, Any]:  # noqa: ANN401 - one struct a type
     match kind:
         case "message.recorded":
-            return {"role": said.role, "content": said.content}
+            return {"role": body.role, "content": body.content}
         case "thought.recorded":
-            if isinstance(said.content, str):
-                return {"type": "reasoning", "summary": [{"type": "summary_text", "text": said.content}]}
-            return {"type": "reasoning", "summary": [], "content": said.content}
+            if isinstance(body.content, str):
+                return {"type": "reasoning", "summary": [{"type": "summary_text", "text": body.content}]}
+            return {"type": "reasoning", "summary": [], "content": body.content}
         case "tool_call.snapshotted":
-            arguments = _text(said.arguments)
-            return {"type": "function_call", "call_id": said.call, "name": said.name, "arguments": arguments}
+            arguments = _text(body.arguments)
+            return {"type": "function_call", "call_id": body.call, "name": body.name, "arguments": arguments}
         case _:
-            output = "" if said.output is None else said.output
-            return {"type": "function_call_output", "call_id": said.call, "output": output}
+            output = "" if body.output is None else body.output
+            return {"type": "function_call_output", "call_id": body.call, "output": output}
 
 
-def _is_in(text: str, said: Any) -> bool:  # noqa: ANN401 - a call's body
+def _is_in(text: str, body: Any) -> bool:  # noqa: ANN401 - a call's body
     """Whether a call stands in what was said right before it: with its id, as a code block, or as a tag."""
     if not text:
         return False
-    if f"@{said.name}({said.call})" in text:
+    if f"@{body.name}({body.call})" in text:
         return True
-    code = said.arguments.get("content") if isinstance(said.arguments, dict) else None
+    code = body.arguments.get("content") if isinstance(body.arguments, dict) else None
     if not isinstance(code, str) or not code.strip():
         return False
     return f"\n{code.strip()}\n```" in text or f"{code.strip()}</" in html.unescape(text)

@@ -11,9 +11,9 @@ from rightful.encoding.envelope import SCHEMAS, VERSION, body_of
 from rightful.log.classify import ACCEPTED
 from rightful.log.rows import Stored
 from rightful.projections.histories.chronicle import Chronicle, Compaction
-from rightful.projections.histories.from_transcript import TOLD, Telling
+from rightful.projections.histories.from_transcript import ITEM_TYPES, TranscriptItems
 from rightful.projections.histories.history_items import ERASED, Item, ItemKey, ghost, item_of
-from rightful.projections.histories.history_view import Change, Taken, View, summary_of
+from rightful.projections.histories.history_view import Change, ChangeEffect, View, summary_of
 from rightful.tokens import Without
 
 HISTORY = frozenset({"history.appended", "history.compacted", "history.popped", "history.cleared", "history.forked"})
@@ -47,7 +47,7 @@ class Shown(Struct, frozen=True):
         """Whether a row counts: the newest revision of a recorded message, the first of a change."""
         envelope = row.envelope
         live = self.settled.get(envelope.id) if self.settled else None
-        if envelope.type in TOLD:
+        if envelope.type in ITEM_TYPES:
             return envelope.outcome in ACCEPTED if live is None else envelope.revision in live
         return envelope.outcome == "appended" if live is None else envelope.revision == min(live, default=0)
 
@@ -56,13 +56,13 @@ class Shown(Struct, frozen=True):
         return row.envelope.outcome == "appended" and self.settled.get(row.envelope.id) == frozenset()
 
 
-class _Said(Struct, gc=False):
+class _ItemsBody(Struct, gc=False):
     items: list[msgspec.Raw] = []
     run: str | None = None
     ordinal: int | None = None
 
 
-_said = msgspec.json.Decoder(_Said).decode
+_decode_items = msgspec.json.Decoder(_ItemsBody).decode
 
 
 class Fold:
@@ -96,7 +96,7 @@ class Fold:
         self.changed_at = 0
         self.runs: dict[str, int] = {}
         self.compactions: dict[str, dict[int | None, list[list[ItemKey]]]] = {}
-        self.telling = Telling()
+        self.transcript_items = TranscriptItems()
 
     def fork(self, shown: Shown) -> None:
         """Go on as the history of another session, which begins with what this one shows."""
@@ -116,9 +116,9 @@ class Fold:
             if kind == "history.appended" and self.shown.is_gone(row):
                 self._keep_places(row)
             return
-        if kind in TOLD:
+        if kind in ITEM_TYPES:
             if not self.shown.is_appended:
-                self._tell(row)
+                self._add_transcript_item(row)
         else:
             self._take_event(row)
 
@@ -143,18 +143,18 @@ class Fold:
         if row.body is None:
             self._keep_places(row)
             return
-        said = self._read(row)
-        if said.run is not None and said.ordinal is not None:
-            if self._is_undone(said.run, said.ordinal):
+        body = self._read(row)
+        if body.run is not None and body.ordinal is not None:
+            if self._is_undone(body.run, body.ordinal):
                 return
-            self.runs[said.run] = max(self.runs.get(said.run, 0), said.ordinal)
-        self._add(row.envelope.id, list(self._items(row, said.items)))
+            self.runs[body.run] = max(self.runs.get(body.run, 0), body.ordinal)
+        self._add(row.envelope.id, list(self._items(row, body.items)))
 
     def _add(self, id_: str, items: list[Item]) -> None:
         if self.chronicle is not None:
             self.chronicle.add(item for item in items if not item.is_ghost)
-        for taken in self.view.append(id_, items):
-            self._note(taken)
+        for effect in self.view.append(id_, items):
+            self._note(effect)
 
     def _keep_places(self, row: Stored) -> None:
         """Keep the places of items that are not shown, since a range may end with one of them."""
@@ -166,13 +166,13 @@ class Fold:
             ghosts = [ghost((row.envelope.id, at), row.position) for at in range(count)]
         self._add(row.envelope.id, ghosts)
 
-    def _read(self, row: Stored) -> _Said:
+    def _read(self, row: Stored) -> _ItemsBody:
         envelope, body = row.envelope, row.body or b""
         if envelope.schema == SCHEMAS.get(envelope.type) and envelope.v <= VERSION:
-            return _said(body)
-        said = body_of(envelope, body, row.position)
-        raws = [msgspec.Raw(msgspec.json.encode(item, order="deterministic")) for item in said.items]
-        return _Said(raws, said.run, getattr(said, "ordinal", None))
+            return _decode_items(body)
+        body = body_of(envelope, body, row.position)
+        raws = [msgspec.Raw(msgspec.json.encode(item, order="deterministic")) for item in body.items]
+        return _ItemsBody(raws, body.run, getattr(body, "ordinal", None))
 
     def _items(self, row: Stored, raws: Sequence[msgspec.Raw]) -> Iterator[Item]:
         id_, position, escaped = row.envelope.id, row.position, row.envelope.escaped
@@ -197,51 +197,51 @@ class Fold:
         if row.body is None:
             self.ignored.append((row.position, "what it covers was erased"))
             return
-        said = body_of(row.envelope, row.body, row.position)
+        body = body_of(row.envelope, row.body, row.position)
         put = list(self._items(row, self._read(row).items))
-        if said.run is not None:
-            if self._is_later(said.run, said.ordinal):
+        if body.run is not None:
+            if self._is_later(body.run, body.ordinal):
                 return
-            of_run = self.compactions.setdefault(said.run, {})
-            of_run.setdefault(said.ordinal, []).append([item.id for item in put])
-        if not self.view.meets(row.envelope.producer, said.extra):
+            of_run = self.compactions.setdefault(body.run, {})
+            of_run.setdefault(body.ordinal, []).append([item.id for item in put])
+        if not self.view.meets(row.envelope.producer, body.extra):
             return
         record = Compaction(
             position=row.position,
             covered=[],
             put=[item.id for item in put],
-            after=said.after,
-            mode=said.mode,
-            response_id=said.response_id,
-            run=said.run,
+            after=body.after,
+            mode=body.mode,
+            response_id=body.response_id,
+            run=body.run,
         )
         if self.chronicle is not None:
             self.chronicle.add(put)
             self.chronicle.summaries.update(record.put)
             self.chronicle.compactions.append(record)
-        change = Change(row.position, "compacted", record, said.after, summary_of(said.extra))
-        self._note(self.view.replace(said.covers, put, change))
+        change = Change(row.position, "compacted", record, body.after, summary_of(body.extra))
+        self._note(self.view.replace(body.covers, put, change))
 
     def _popped(self, row: Stored) -> None:
         if row.body is None:
             self.ignored.append((row.position, "the list of items that it removes was erased"))
             return
-        said = body_of(row.envelope, row.body, row.position)
-        self._note(self.view.replace(said.items, [], Change(row.position, "popped")))
+        body = body_of(row.envelope, row.body, row.position)
+        self._note(self.view.replace(body.items, [], Change(row.position, "popped")))
 
-    def _note(self, taken: Taken) -> None:
+    def _note(self, effect: ChangeEffect) -> None:
         """Record the effect of a change."""
-        change, put = taken.change, taken.put
-        gone = [item for item in taken.gone if not item.is_ghost]
+        change, put = effect.change, effect.put
+        gone = [item for item in effect.gone if not item.is_ghost]
         if change.record is not None:
             change.record.covered += [item.id for item in gone]
-            change.record.inert = not taken.is_put if put else change.record.inert
+            change.record.inert = not effect.is_put if put else change.record.inert
         if self.chronicle is not None:
             self.chronicle.end(gone, change.fate, change.position)
             if change.record is not None and change.summary is not None:
                 self.chronicle.name_summary(change.record, change.summary)
             if put:
-                self._end_put(put, change.position, is_put=taken.is_put)
+                self._end_put(put, change.position, is_put=effect.is_put)
 
     def _end_put(self, put: list[Item], position: int, *, is_put: bool) -> None:
         assert self.chronicle is not None
@@ -262,23 +262,23 @@ class Fold:
             self.ignored.append((row.position, "a history can only start from one that came before it"))
 
     def _deferred(self, row: Stored) -> None:
-        said = None if row.body is None else body_of(row.envelope, row.body, row.position)
-        self.owed = (said.response_id if said is not None else None) or ""
+        body = None if row.body is None else body_of(row.envelope, row.body, row.position)
+        self.owed = (body.response_id if body is not None else None) or ""
 
-    def _tell(self, row: Stored) -> None:
+    def _add_transcript_item(self, row: Stored) -> None:
         """Add an item from a transcript; a later revision replaces it in place."""
         id_ = row.envelope.id
-        is_known = id_ in self.telling.told_ids
-        item = self.telling.item(row)
+        is_known = id_ in self.transcript_items.event_ids
+        item = self.transcript_items.item(row)
         if is_known:
             if item is not None:
                 self.view.renew(item)
                 if self.chronicle is not None:
-                    stands = self.chronicle.items.get(item.id, item)
-                    self.chronicle.add([item._replace(position=stands.position)])
+                    known = self.chronicle.items.get(item.id, item)
+                    self.chronicle.add([item._replace(position=known.position)])
         elif item is not None:
             self._add(id_, [item])
-            if self.chronicle is not None and self.telling.is_summary:
+            if self.chronicle is not None and self.transcript_items.is_summary:
                 self.chronicle.sum_up(item)
         else:
             self._add(id_, [ghost((id_, 0), row.position)])

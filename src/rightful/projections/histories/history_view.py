@@ -41,7 +41,7 @@ class Change(NamedTuple):
     summary: ItemKey | None = None
 
 
-class Taken(NamedTuple):
+class ChangeEffect(NamedTuple):
     """What a change did.
 
     Attributes:
@@ -59,7 +59,7 @@ class Taken(NamedTuple):
     unknown: int
 
 
-class Late(Struct, eq=False):
+class PendingChange(Struct, eq=False):
     """What names items that are not known yet: the importer of a tool's files may tell them later.
 
     Attributes:
@@ -98,7 +98,7 @@ class View:
         self._places: dict[ItemKey, int] = {}
         self._open: dict[Pair, int] = {}
         self._first: dict[Pair, int] = {}
-        self._late: dict[str, list[Late]] = {}
+        self._late: dict[str, list[PendingChange]] = {}
         self._awaited: dict[ItemKey, ItemKey] = {}
         self._boundaries: set[tuple[str, str]] = set()
 
@@ -154,7 +154,7 @@ class View:
             return False
         return until is None or self._first[item.answers] <= until
 
-    def append(self, id_: str, items: Iterable[Item]) -> list[Taken]:
+    def append(self, id_: str, items: Iterable[Item]) -> list[ChangeEffect]:
         """Add the items of an event at the end; return what earlier changes, which named them, did to them.
 
         A summary that was announced (`Change.summary`) is put before what was kept behind it.
@@ -191,7 +191,7 @@ class View:
                 late.put = []
         return gone
 
-    def _waiting(self, id_: str) -> Iterator[Late]:
+    def _waiting(self, id_: str) -> Iterator[PendingChange]:
         """Yield what has named items of an event before it was known; each once."""
         for late in self._late.pop(id_, ()):
             if late.covers:
@@ -216,7 +216,7 @@ class View:
         self._boundaries.add((producer, boundary))
         return is_new
 
-    def replace(self, covers: Sequence[Any], put: list[Item], change: Change) -> Taken:
+    def replace(self, covers: Sequence[Any], put: list[Item], change: Change) -> ChangeEffect:
         """Replace items by others, which are put where the first visible item was.
 
         Args:
@@ -230,12 +230,12 @@ class View:
         is_put = bool(visible) or not covers
         at = min(visible) if visible else end
         if unknown:
-            self._wait(unknown, Late(unknown, [] if is_put else put, change))
+            self._wait(unknown, PendingChange(unknown, [] if is_put else put, change))
         if visible and change.summary is not None:
             gone = self._summed_up(places, put, change.summary)
         else:
             gone = self._splice(places, at, put if is_put else [])
-        return Taken(change, gone, put, is_put and bool(put), len(unknown))
+        return ChangeEffect(change, gone, put, is_put and bool(put), len(unknown))
 
     def named(self, covers: Sequence[Any]) -> tuple[list[Item], int]:
         """Return the items in the view that some names mean, and how many names are not in it."""
@@ -322,7 +322,7 @@ class View:
         found = self._places.get((id_, place))
         return self._places.get((id_, ERASED)) if found is None else found
 
-    def _wait(self, names: list[Any], late: Late) -> None:
+    def _wait(self, names: list[Any], late: PendingChange) -> None:
         both = [end for name in names for end in ((name.first, name.last) if isinstance(name, ItemRange) else (name,))]
         for id_ in {end[0] for end in both if end is not None and self._place(end) is None}:
             self._late.setdefault(id_, []).append(late)

@@ -26,17 +26,17 @@ from collections.abc import Iterable, Iterator
 
 from rightful.log.rows import Stored
 from rightful.projections.facts.completeness import completeness_of
-from rightful.projections.histories.forks import RowsOf, begun_with
-from rightful.projections.transcripts.assemble import Telling
-from rightful.projections.transcripts.covered_entries import Covering
+from rightful.projections.histories.forks import RowsOf, parent_facts
+from rightful.projections.transcripts.assemble import EntryBuilder
+from rightful.projections.transcripts.covered_entries import CoveredEntries
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
 from rightful.projections.transcripts.entry_parts import Part, parts_of
 from rightful.projections.transcripts.holes import put_holes
 from rightful.projections.transcripts.session_annotations import add_annotations
-from rightful.projections.transcripts.session_facts import Gathered
+from rightful.projections.transcripts.session_facts import SessionRows
 from rightful.projections.transcripts.source_choice import Sources
 from rightful.projections.transcripts.tool_calls import calls_of, withdrawn_calls
-from rightful.projections.transcripts.usage_totals import stretch_of, total, used
+from rightful.projections.transcripts.usage_totals import stretch_of, total, usage_groups
 
 __all__ = ["Entry", "Row", "Transcript", "fold"]
 
@@ -53,16 +53,16 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
     Raises:
         UpgradeError: A row is of a newer type or version. Upgrade and try again.
     """
-    gathered = Gathered(keeps=revisions)
+    gathered = SessionRows(keeps=revisions)
     found = completeness_of(_through(gathered, rows))
     facts = gathered.facts()
     sources = Sources(parts_of(facts))
     parts: list[Part] = sources.parts
-    groups = used(parts)
+    groups = usage_groups(parts)
     live = [part for part in parts if not part.fact.withdrawn]
-    version = Telling(sources.shows_messages, found.late, rows=revisions)
+    version = EntryBuilder(sources.shows_messages, found.late, rows=revisions)
     entries_with_parts = version.entries(parts, [*calls_of(live), *withdrawn_calls(parts)], groups)
-    Covering(facts, begun_with(facts, others)).put(entries_with_parts)
+    CoveredEntries(facts, parent_facts(facts, others)).put(entries_with_parts)
     put_holes(entries_with_parts, found.holes)
     transcript = Transcript(
         session=session,
@@ -81,7 +81,7 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
     return transcript
 
 
-def _through(gathered: Gathered, rows: Iterable[Stored]) -> Iterator[Stored]:
+def _through(gathered: SessionRows, rows: Iterable[Stored]) -> Iterator[Stored]:
     """Yield rows on, having gathered each: they are read once."""
     for row in rows:
         gathered.take(row)

@@ -65,8 +65,8 @@ def _messages(
 
 def _runner_blocks(entry: Entry) -> Iterator[Message]:
     if entry.kind == "error":
-        said = "" if entry.text is UNSET else entry.text
-        yield {"type": "text", "text": f"[error: {said}]"}
+        text = "" if entry.text is UNSET else entry.text
+        yield {"type": "text", "text": f"[error: {text}]"}
         return
     yield from _blocks(entry, lambda output, data: data if output is None else output)
 

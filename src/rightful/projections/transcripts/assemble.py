@@ -15,9 +15,9 @@ from rightful.log.refine import grows
 from rightful.log.rows import Stored
 from rightful.projections.transcripts.entries import Entry, Row
 from rightful.projections.transcripts.entry_parts import FIELDS, Part, text_of
-from rightful.projections.transcripts.session_facts import TOLD, Fact, said
+from rightful.projections.transcripts.session_facts import ENTRY_KINDS, Fact, restored_body
 from rightful.projections.transcripts.tool_calls import Call, named_call, place_of, versions_by_rank
-from rightful.projections.transcripts.usage_totals import Used
+from rightful.projections.transcripts.usage_totals import UsageGroup
 
 NO_AGENTS = frozenset({"user", "system", "developer"})
 """The roles whose messages a batch may contain besides an agent's."""
@@ -26,7 +26,7 @@ _MARKS = ("hidden", "meta", "summary")
 _CALL_NAMES = frozenset({"toolCallId", "toolCall"})
 
 
-class Telling:
+class EntryBuilder:
     """Makes the entries of one session.
 
     Args:
@@ -41,7 +41,7 @@ class Telling:
         self._rows = rows
 
     def entries(
-        self, parts: Iterable[Part], calls: list[Call], groups: Iterable[Used]
+        self, parts: Iterable[Part], calls: list[Call], groups: Iterable[UsageGroup]
     ) -> list[tuple[Entry, list[Part]]]:
         """Return the entries in order, each with its parts."""
         placed = [(place_of(call, self._shows_messages).at, self._call(call), _parts(call)) for call in calls]
@@ -55,8 +55,8 @@ class Telling:
         """Return the entry of parts that say one thing."""
         part = group[0]
         entry = self._begun(part.kind, group)
-        fields = part.said if part.kind != "turn_ended" else _last_defined(group)
-        shown = group[-1].said if part.kind in {"message", "thought"} else fields
+        fields = part.fields if part.kind != "turn_ended" else _last_defined(group)
+        shown = group[-1].fields if part.kind in {"message", "thought"} else fields
         match part.kind:
             case "message" | "thought":
                 entry.role = shown.get("role", UNSET)
@@ -77,10 +77,10 @@ class Telling:
                 pass
         return entry
 
-    def _usage(self, group: Used) -> Entry:
+    def _usage(self, group: UsageGroup) -> Entry:
         entry = self._begun("usage", group.parts)
-        if group.part.said:
-            entry.counts, entry.of = group.counts, _or_unset(group.part.said["of"])
+        if group.part.fields:
+            entry.counts, entry.of = group.counts, _or_unset(group.part.fields["of"])
             entry.cumulative = True if group.cumulative else UNSET
         return entry
 
@@ -93,10 +93,10 @@ class Telling:
         results = [part for version in versions for part in version.results]
         given = next((version.shown for version in versions if version.shown is not None), None)
         entry = self._begun("tool_call", all_calls or results, [*all_calls, *results], given)
-        ids = list(dict.fromkeys(part.said["call"] for part in all_calls or results if part.said))
+        ids = list(dict.fromkeys(part.fields["call"] for part in all_calls or results if part.fields))
         entry.call, entry.calls = (ids[0] if ids else UNSET), (ids if len(ids) > 1 else UNSET)
-        if given is not None and given.said:
-            entry.arguments = given.said["arguments"]
+        if given is not None and given.fields:
+            entry.arguments = given.fields["arguments"]
             names = (version.name for version in versions)
             entry.name = _or_unset(next((name for name in names if name), None))
         if not all_calls:
@@ -112,8 +112,8 @@ class Telling:
         entry.result_position, entry.result_id = shown.fact.position, shown.fact.id
         entry.result_item = UNSET if shown.ordinal is None else [shown.fact.id, shown.ordinal]
         entry.result_revisions = sum(part.states for part in results)
-        if shown.said:
-            entry.output, entry.is_error = shown.said["output"], bool(shown.said["is_error"])
+        if shown.fields:
+            entry.output, entry.is_error = shown.fields["output"], bool(shown.fields["is_error"])
             entry.placeholder = True if shown.is_placeholder else UNSET
             entry.result_extra = (_extra(shown.fact) if shown.ordinal is None else None) or UNSET
         else:
@@ -134,7 +134,7 @@ class Telling:
         if part.ordinal is not None:
             entry.item = [fact.id, part.ordinal]
             entry.response_id = _or_unset(getattr(fact.body, "response_id", None))
-            is_agents = part.said.get("role") not in NO_AGENTS
+            is_agents = part.fields.get("role") not in NO_AGENTS
             entry.agent = _or_unset(getattr(fact.body, "agent", None) if is_agents else None)
         self._mark(entry, shown or part)
         facts = list(dict.fromkeys(part.fact for part in behind or group if part.ordinal == 0 or _is_whole(part)))
@@ -184,7 +184,7 @@ def _or_unset(value: Any) -> Any:  # noqa: ANN401 - a field of any type
 
 def _put_covers(entry: Entry, part: Part) -> None:
     """Set the items that a compaction or an undo names, and those that replace them."""
-    fields, is_compaction = part.said, part.kind == "history_compacted"
+    fields, is_compaction = part.fields, part.kind == "history_compacted"
     covers = fields.get("covers" if is_compaction else "items", UNSET)
     entry.covers = UNSET if covers is UNSET else msgspec.to_builtins(covers)
     entry.mode, entry.response_id = _or_unset(fields.get("mode")), _or_unset(fields.get("response_id"))
@@ -207,12 +207,12 @@ def _put_text(entry: Entry, fields: Mapping[str, Any]) -> None:
 def _last_defined(group: list[Part]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for part in group:
-        out |= {name: value for name, value in part.said.items() if value is not None}
+        out |= {name: value for name, value in part.fields.items() if value is not None}
     return out
 
 
 def _row(row: Stored) -> Row:
-    body, kind = said(row), TOLD.get(row.envelope.type, "")
+    body, kind = restored_body(row), ENTRY_KINDS.get(row.envelope.type, "")
     fields = None if body is None else {name: msgspec.to_builtins(getattr(body, name)) for name in FIELDS.get(kind, ())}
     envelope = row.envelope
     return Row(
@@ -245,7 +245,7 @@ def _once(parts: Iterable[Part], calls: list[Call]) -> list[list[Part]]:
 
 
 def _key(part: Part, named: _Named) -> object:
-    fact, fields = part.fact, part.said
+    fact, fields = part.fact, part.fields
     if not fields or fact.withdrawn:
         return part.at
     if part.kind == "turn_ended":
@@ -264,18 +264,18 @@ def _key(part: Part, named: _Named) -> object:
 
 def _hashed(part: Part) -> int:
     """Return what differs where parts do: a producer may give one index to all that it says."""
-    return hash(repr((part.said, None if part.ordinal is not None else _extra(part.fact))))
+    return hash(repr((part.fields, None if part.ordinal is not None else _extra(part.fact))))
 
 
 def _says_again(part: Part, before: Part) -> bool:
     if part.kind == "turn_ended" or _boundary(part) is not None:
         return True
-    if "interaction" in part.said:
-        new, old = _unnamed(part.said["payload"]), _unnamed(before.said["payload"])
+    if "interaction" in part.fields:
+        new, old = _unnamed(part.fields["payload"]), _unnamed(before.fields["payload"])
         return grows(new, old) or grows(old, new)
     if part.ordinal is not None:
-        return bool(part.said == before.said)
-    return part.said == before.said and _extra(part.fact) == _extra(before.fact)
+        return bool(part.fields == before.fields)
+    return part.fields == before.fields and _extra(part.fact) == _extra(before.fact)
 
 
 def _boundary(part: Part) -> str | None:
@@ -304,8 +304,8 @@ class _Named:
         for number, call in enumerate(calls):
             for version in call.versions:
                 for part in version.calls:
-                    if part.said:
-                        self._found.setdefault(part.said["call"], []).append((part.at, number))
+                    if part.fields:
+                        self._found.setdefault(part.fields["call"], []).append((part.at, number))
         for places in self._found.values():
             places.sort()
 

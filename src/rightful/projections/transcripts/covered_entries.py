@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from rightful.projections.facts.completeness import ranges
 from rightful.projections.histories.history_items import ERASED, Item, ItemKey, ghost
-from rightful.projections.histories.history_view import Change, Taken, View, summary_of
+from rightful.projections.histories.history_view import Change, ChangeEffect, View, summary_of
 from rightful.projections.transcripts.entries import Entry
 from rightful.projections.transcripts.entry_parts import Part
 from rightful.projections.transcripts.session_facts import Fact
@@ -23,7 +23,7 @@ _ITEMS = frozenset({"message", "thought", "tool_call", "tool_result"})
 _POPPED = "popped"
 
 
-class Covering:
+class CoveredEntries:
     """What the events of one history cover.
 
     Args:
@@ -82,14 +82,14 @@ class Covering:
                 pass
 
     def _append(self, fact: Fact, items: list[Item]) -> None:
-        for taken in self._view.append(fact.id, items):
-            self._note(taken)
+        for effect in self._view.append(fact.id, items):
+            self._note(effect)
 
-    def _note(self, taken: Taken) -> None:
-        id_, gone = self._ids[taken.change.position], [item.id for item in taken.gone]
+    def _note(self, effect: ChangeEffect) -> None:
+        id_, gone = self._ids[effect.change.position], [item.id for item in effect.gone]
         self._covered[id_] = [*self._covered.get(id_, ()), *gone]
-        self._unresolved[id_] = taken.unknown
-        if taken.change.fate == _POPPED:
+        self._unresolved[id_] = effect.unknown
+        if effect.change.fate == _POPPED:
             self._popped.update(gone)
 
     def put(self, entries_with_parts: list[tuple[Entry, list[Part]]]) -> None:
@@ -153,7 +153,7 @@ def _place(entry: Entry) -> int | None:
 def _items(part: Part) -> list[ItemKey]:
     """Return which items of the history a part is, or which it puts there."""
     if part.kind == "history_compacted":
-        return [(part.fact.id, place) for place in range(len(part.said.get("items") or ()))]
+        return [(part.fact.id, place) for place in range(len(part.fields.get("items") or ()))]
     if part.ordinal is not None or part.kind in _ITEMS:
         return [(part.fact.id, part.ordinal or 0)]
     return []

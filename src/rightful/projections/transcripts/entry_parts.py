@@ -31,9 +31,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
 """Which fields of a body a part of each kind says."""
 
 _ANSWERS = ("_call_output", "_call_result", "tool_search_output")
-_GIVEN = ("arguments", "input", "action", "actions", "operation", "queries", "code")
+_ARGUMENT_FIELDS = ("arguments", "input", "action", "actions", "operation", "queries", "code")
 """Where calls of the several kinds have what the tool was given."""
-_HELD = ("output", "results", "outputs", "result")
+_OUTPUT_FIELDS = ("output", "results", "outputs", "result")
 """Where a hosted tool's call has what it answered."""
 
 
@@ -42,18 +42,18 @@ class Part:
 
     Attributes:
         kind: The kind of its entry; `tool_result` for a result.
-        said: What it says, field by field; empty once it is erased.
+        fields: What it says, field by field; empty once it is erased.
         fact: The fact that says it.
         at: Its place in the conversation.
         ordinal: Which item of a history it is; None for a fact of its own.
         states: How many rows it has.
     """
 
-    __slots__ = ("at", "fact", "kind", "ordinal", "said", "states")
+    __slots__ = ("at", "fact", "fields", "kind", "ordinal", "states")
 
-    def __init__(self, kind: str, said: dict[str, Any], fact: Fact, ordinal: int | None = None) -> None:
+    def __init__(self, kind: str, fields: dict[str, Any], fact: Fact, ordinal: int | None = None) -> None:
         self.kind = kind
-        self.said = said
+        self.fields = fields
         self.fact = fact
         self.at = 0
         self.ordinal = ordinal
@@ -67,7 +67,7 @@ class Part:
     @property
     def is_placeholder(self) -> bool:
         """Whether it is a result that only stands in for a real one."""
-        return is_placeholder(self.said.get("output"), is_error=bool(self.said.get("is_error")))
+        return is_placeholder(self.fields.get("output"), is_error=bool(self.fields.get("is_error")))
 
 
 def parts_of(facts: Iterable[Fact]) -> list[Part]:
@@ -76,14 +76,14 @@ def parts_of(facts: Iterable[Fact]) -> list[Part]:
     for fact in facts:
         if fact.kind == "history_appended" and fact.body is not None:
             found += [
-                Part(kind, said, fact, ordinal)
+                Part(kind, fields, fact, ordinal)
                 for ordinal, item in enumerate(fact.body.items)
-                for kind, said in told(item)
+                for kind, fields in item_parts(item)
             ]
             found += _used(fact, of=fact.body.response_id)
         else:
-            said = {} if fact.body is None else {name: getattr(fact.body, name) for name in FIELDS[fact.kind]}
-            found.append(Part(fact.kind, said, fact))
+            fields = {} if fact.body is None else {name: getattr(fact.body, name) for name in FIELDS[fact.kind]}
+            found.append(Part(fact.kind, fields, fact))
             if fact.kind == "history_compacted" and fact.body is not None:
                 found += _used(fact, of=fact.id)  # the response that it names may have been counted already
     for at, part in enumerate(found):
@@ -102,7 +102,7 @@ def _used(fact: Fact, *, of: str | None) -> list[Part]:
     return [Part("usage", {"counts": counts, "of": of, "cumulative": False, "run": run}, fact)] if counts else []
 
 
-def told(item: Any) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401 - a provider's item
+def item_parts(item: Any) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401 - a provider's item
     """Yield what one item of a history says: OpenAI's Responses and chat shapes; anything else is `data`.
 
     `id` in what is yielded is the item's own.
@@ -130,13 +130,13 @@ def told(item: Any) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401 - a
 
 def _spoken(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield a message of either shape; the chat shape holds calls in it, and results under a role of their own."""
-    role, said = item["role"], item.get("content")
+    role, content = item["role"], item.get("content")
     if role == "tool" and _is_id(item.get("tool_call_id")):
-        yield "tool_result", {"call": item["tool_call_id"], "output": said, "is_error": False}
+        yield "tool_result", {"call": item["tool_call_id"], "output": content, "is_error": False}
         return
     calls = item.get("tool_calls")
-    if said is not None or not calls:
-        yield "message", _identified(item) | {"role": role, "content": said}
+    if content is not None or not calls:
+        yield "message", _identified(item) | {"role": role, "content": content}
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, Mapping) else None
         if isinstance(function, Mapping) and _is_id(call.get("id")):
@@ -148,10 +148,10 @@ def _spoken(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _called(item: Mapping[str, Any], kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
     call = item.get("call_id") or item.get("id")
-    given = next((item[name] for name in _GIVEN if item.get(name) is not None), None)
+    given = next((item[name] for name in _ARGUMENT_FIELDS if item.get(name) is not None), None)
     name = _name(item.get("name")) or kind.removesuffix("_call")
     yield "tool_call", _identified(item) | {"call": call, "name": name, "arguments": _parsed(given)}
-    answer = next((item[name] for name in _HELD if item.get(name) is not None), None)
+    answer = next((item[name] for name in _OUTPUT_FIELDS if item.get(name) is not None), None)
     if answer is not None or item.get("error") is not None:  # a hosted tool answers in its own item
         yield "tool_result", _result(item, call, answer)
 

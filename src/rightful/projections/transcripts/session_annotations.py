@@ -16,7 +16,7 @@ from msgspec import UNSET, structs
 
 from rightful.log.rows import Stored
 from rightful.projections.transcripts.entries import Ended, Started, Transcript
-from rightful.projections.transcripts.session_facts import said
+from rightful.projections.transcripts.session_facts import restored_body
 
 
 def add_annotations(transcript: Transcript, rows: Iterable[Stored], stretched: Collection[str] = ()) -> None:
@@ -31,7 +31,7 @@ def add_annotations(transcript: Transcript, rows: Iterable[Stored], stretched: C
     turns: Counter[str] = Counter()
     ender, started_us = "", Counter[str]()
     for row in rows:
-        body = said(row)
+        body = restored_body(row)
         match row.envelope.type:
             case "session.started":
                 transcript.started = _started(transcript.started, row, body)
@@ -77,7 +77,7 @@ def _started(before: Started | None, row: Stored, body: Any) -> Started:  # noqa
     return started
 
 
-def begun(own: Started | None, other: Started | None) -> Started | None:
+def merged_start(own: Started | None, other: Started | None) -> Started | None:
     """Return how a run began by its own name's word, and what only the name says under which something was said."""
     if own is None or other is None:
         return own or other

@@ -19,7 +19,7 @@ from rightful.log.classify import ACCEPTED
 from rightful.log.rows import Stored
 from rightful.log.withdrawals import Withdrawal, in_force, replacements, withdrawal_of
 
-TOLD = {
+ENTRY_KINDS = {
     "message.recorded": "message",
     "thought.recorded": "thought",
     "usage.recorded": "usage",
@@ -77,7 +77,7 @@ class Fact:
         envelope = leading.envelope
         self.rows = rows
         self.id = envelope.id
-        self.kind = TOLD.get(envelope.type, envelope.type)
+        self.kind = ENTRY_KINDS.get(envelope.type, envelope.type)
         self.producer = envelope.producer
         self.turn = envelope.turn
         self.position = rows[0].position
@@ -101,10 +101,10 @@ class Fact:
         shown = bool(accepted) or self.withdrawn
         if not accepted and had_accepted and len(conflicts) == 1:  # a withdrawal settled it
             self.row, conflicts, shown = conflicts[0], [], True
-            self.kind = TOLD.get(self.row.envelope.type, self.row.envelope.type)
+            self.kind = ENTRY_KINDS.get(self.row.envelope.type, self.row.envelope.type)
         self.conflicts = conflicts
         self.states = sum(row.envelope.outcome != "conflict" for row in rows) or 1
-        self.body = said(self.row) if shown else None
+        self.body = restored_body(self.row) if shown else None
 
     @property
     def erased(self) -> bool:
@@ -138,7 +138,7 @@ def _is_ours(fact: Fact) -> bool:
     return body.name == OVERWRITING or (isinstance(body.data, dict) and isinstance(body.data.get("id"), str))
 
 
-def said(row: Stored) -> Any:  # noqa: ANN401 - the body's struct
+def restored_body(row: Stored) -> Any:  # noqa: ANN401 - the body's struct
     """Return what a row says, its content as it was recorded; None once it is erased.
 
     Raises:
@@ -153,7 +153,7 @@ def said(row: Stored) -> Any:  # noqa: ANN401 - the body's struct
     return structs.replace(body, **kept)
 
 
-class Gathered:
+class SessionRows:
     """The rows of one session as they come, by ascending position.
 
     Attributes:
@@ -181,7 +181,7 @@ class Gathered:
             UpgradeError: It is of a type that is newer than this program.
         """
         envelope = row.envelope
-        if envelope.type in TOLD:
+        if envelope.type in ENTRY_KINDS:
             self._rows.setdefault(envelope.id, []).append(row._replace(envelope=self._lightened(envelope)))
             if envelope.turn is not None:
                 self.turns.setdefault(envelope.turn, row.position)

@@ -13,14 +13,14 @@ import numpy as np
 from rightful.errors import UsageError
 from rightful.log.log import Log
 from rightful.log.rows import Stored
-from rightful.projections.credit.runs import IN_FORCE, link_states, quarantined, runs_of
+from rightful.projections.credit.runs import IN_FORCE, link_states, quarantine_of, runs_of
 from rightful.projections.facts.completeness import WORST, Completeness
 from rightful.projections.facts.completeness import require_complete as refuse_holes
 from rightful.projections.facts.facts import RELATIONS, Facts
 from rightful.projections.projected import Projected
 from rightful.projections.transcripts import fold
 from rightful.projections.transcripts.entries import Transcript, Usage
-from rightful.projections.transcripts.session_annotations import begun
+from rightful.projections.transcripts.session_annotations import merged_start
 
 _SUBAGENT = RELATIONS.index("subagent")
 
@@ -61,7 +61,7 @@ def _rows(log: Log, session: str, until: int | None = None) -> Iterable[Stored]:
 def _with_linked_names(projected: Projected, own: Transcript, *, revisions: bool) -> Transcript:
     """Return the entries of the other names of a session's run, followed by the data under its own name."""
     facts = projected.catch_up()
-    known = facts.names.numbered(own.session, facts.watermark)
+    known = facts.names.numbers_of(own.session, facts.watermark)
     if not known:
         raise UsageError(f"no session is named {own.session!r} in this ledger; nothing was shown. Name it in full.")
     others, own.ambiguous = _others(facts, known[0])
@@ -83,7 +83,7 @@ def _with_linked_names(projected: Projected, own: Transcript, *, revisions: bool
         holes=[hole for transcript in transcripts for hole in transcript.holes],
         entries=[entry for transcript in [*transcripts, own] for entry in transcript.entries],
         usage=_used(transcripts),
-        started=begun(own.started, transcripts[0].started),
+        started=merged_start(own.started, transcripts[0].started),
         ended=own.ended or transcripts[-1].ended,
         subagents=sorted({name for transcript in [own, *transcripts] for name in transcript.subagents}),
         left_out=dict(sum((Counter(transcript.left_out) for transcript in transcripts), Counter[str]())),
@@ -97,7 +97,7 @@ def _beginning(transcript: Transcript) -> tuple[int, str]:
 def names_of(projected: Projected, session: str) -> list[str]:
     """Return a session's name and those that links join to it, where they say which run it is."""
     facts = projected.catch_up()
-    known = facts.names.numbered(session, facts.watermark)
+    known = facts.names.numbers_of(session, facts.watermark)
     return [session, *(_others(facts, known[0])[0] if known else ())]
 
 
@@ -106,7 +106,7 @@ def _others(facts: Facts, number: int) -> tuple[list[str], str | None]:
     names, through = facts.names, facts.watermark
     among = np.zeros(len(names), np.bool_)
     among[names.closure([number])] = True
-    quarantine = quarantined(facts, through)
+    quarantine = quarantine_of(facts, through)
     if runs_of(facts, through, quarantine, among).ambiguous[number]:
         return [], "its links, or its starts, do not say which run it is; `rightful explain` shows them"
     states = link_states(facts, through, quarantine, among)

@@ -61,4 +61,6 @@ def _goes_on(part: Part) -> bool:
 
 def _names(part: Part) -> list[tuple[str, str]]:
     """Return the ids by which a part can be known as another's: a call's, or the item's own."""
-    return [(name, part.said[name]) for name in ("call", "id", "interaction") if isinstance(part.said.get(name), str)]
+    return [
+        (name, part.fields[name]) for name in ("call", "id", "interaction") if isinstance(part.fields.get(name), str)
+    ]

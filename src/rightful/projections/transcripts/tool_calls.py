@@ -65,7 +65,7 @@ class Call:
     @property
     def name(self) -> str | None:
         """The tool, where that is known."""
-        return self.shown.said.get("name") if self.shown else None
+        return self.shown.fields.get("name") if self.shown else None
 
     def take_call(self, part: Part) -> None:
         """Add a state of the call."""
@@ -108,7 +108,7 @@ def calls_of(parts: Iterable[Part]) -> list[Call]:
     by_id: dict[str, list[Part]] = {}
     for part in known:
         if part.kind in {"tool_call", "tool_result"}:
-            own = part.said.get("call") or f"\0{part.fact.id}"  # erased: nothing says whose it was
+            own = part.fields.get("call") or f"\0{part.fact.id}"  # erased: nothing says whose it was
             by_id.setdefault(alias.get(own, own), []).append(part)
     return [call for of_id in by_id.values() for call in _merged(_paired(of_id))]
 
@@ -138,7 +138,7 @@ def _raised_again(parts: Iterable[Part]) -> dict[str, str]:
 
     for part in parts:
         if part.kind in {"interaction_requested", "interaction_answered"}:
-            own, call = part.said.get("interaction"), named_call(part.said.get("payload"))
+            own, call = part.fields.get("interaction"), named_call(part.fields.get("payload"))
             if own is None or call is None:
                 continue
             again, known = root(call), root(first.setdefault(own, call))
@@ -189,7 +189,7 @@ class _Stream:
     def take_call(self, part: Part) -> None:
         last = self._calls[-1] if self._calls else None
         if last is not None and last.shown is not None and _fits(part, last.shown):
-            is_other_id = part.said.get("call") != last.calls[0].said.get("call")
+            is_other_id = part.fields.get("call") != last.calls[0].fields.get("call")
             if last.real is None:
                 last.take_call(part)
                 self._place(last, part.turn)
@@ -319,25 +319,25 @@ def place_of(call: Call, shows_messages: Callable[[str], bool]) -> Part:
 
 def _fits(part: Part, other: Part) -> bool:
     """Return whether two states of a call can be of one call."""
-    if not part.said or not other.said:  # erased
+    if not part.fields or not other.fields:  # erased
         return True
-    a, b = part.said, other.said
+    a, b = part.fields, other.fields
     same_name = a["name"] == b["name"] or not a["name"] or not b["name"]
     return same_name and (grows(a["arguments"], b["arguments"]) or grows(b["arguments"], a["arguments"]))
 
 
 def _says_more(new: Part, old: Part) -> bool:
-    if not new.said:
+    if not new.fields:
         return False
-    return not old.said or (
-        grows(new.said["arguments"], old.said["arguments"]) and bool(new.said["name"] or not old.said["name"])
+    return not old.fields or (
+        grows(new.fields["arguments"], old.fields["arguments"]) and bool(new.fields["name"] or not old.fields["name"])
     )
 
 
 def _answers_more(new: Part, old: Part) -> bool:
-    if not new.said:
+    if not new.fields:
         return False
-    a, b = new.said, old.said
+    a, b = new.fields, old.fields
     return not b or (a["is_error"] >= b["is_error"] and grows(a["output"], b["output"]))
 
 
@@ -346,6 +346,6 @@ def _repeats(part: Part, call: Call) -> bool:
 
     As with rows of one id, a failure may follow a part of the same output, and never the other way round.
     """
-    if part.is_placeholder or call.real is None or not part.said or not call.real.said:
+    if part.is_placeholder or call.real is None or not part.fields or not call.real.fields:
         return True
     return _answers_more(part, call.real) or _answers_more(call.real, part)

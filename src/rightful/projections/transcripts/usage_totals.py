@@ -20,7 +20,7 @@ from rightful.projections.transcripts.entries import Usage
 from rightful.projections.transcripts.entry_parts import Part
 
 
-class Used:
+class UsageGroup:
     """What one response used, or one turn.
 
     Attributes:
@@ -38,7 +38,7 @@ class Used:
     @property
     def cumulative(self) -> bool:
         """Whether it counts since the session began."""
-        return bool(self.part.said.get("cumulative"))
+        return bool(self.part.fields.get("cumulative"))
 
     def take(self, part: Part) -> None:
         """Add repeated counts."""
@@ -48,7 +48,7 @@ class Used:
     def counts(self) -> dict[str, Any]:
         """The counts of all its parts."""
         is_ordered = all(part.fact.turn is not None and part.fact.index is not None for part in self.parts)
-        return _counted((part.said.get("counts") or {} for part in self.parts), is_ordered=is_ordered)
+        return _counted((part.fields.get("counts") or {} for part in self.parts), is_ordered=is_ordered)
 
 
 def _counted(counts_of_parts: Iterable[Mapping[str, Any]], *, is_ordered: bool) -> dict[str, Any]:
@@ -71,23 +71,23 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def used(parts: Iterable[Part]) -> list[Used]:
+def usage_groups(parts: Iterable[Part]) -> list[UsageGroup]:
     """Return the usage in parts of the kind `usage`, in order of the first of each; other parts are skipped."""
-    found: dict[object, Used] = {}
+    found: dict[object, UsageGroup] = {}
     for part in parts:
         if part.kind == "usage":
-            found.setdefault(_key(part), Used(part)).take(part)
+            found.setdefault(_key(part), UsageGroup(part)).take(part)
     return list(found.values())
 
 
 def _key(part: Part) -> object:
-    said, turn = part.said, part.turn
-    if not said or part.fact.withdrawn:
+    fields, turn = part.fields, part.turn
+    if not fields or part.fact.withdrawn:
         return part.at
-    if said["of"] is not None:
-        return said["cumulative"], said["of"], said.get("run")  # some models give all their responses one id
+    if fields["of"] is not None:
+        return fields["cumulative"], fields["of"], fields.get("run")  # some models give all their responses one id
     if turn is not None:
-        return said["cumulative"], None, part.fact.producer, turn, stretch_of(part)
+        return fields["cumulative"], None, part.fact.producer, turn, stretch_of(part)
     return part.at
 
 
@@ -95,10 +95,10 @@ def stretch_of(part: Part) -> str | None:
     """Return the stretch of a session that a cumulative usage counts; None where it names none."""
     extra = getattr(part.fact.body, "extra", None)
     stretch = extra.get("stretch") if isinstance(extra, dict) else None
-    return stretch if isinstance(stretch, str) and part.said.get("cumulative") else None
+    return stretch if isinstance(stretch, str) and part.fields.get("cumulative") else None
 
 
-def total(groups: Iterable[Used], shows_messages: Callable[[str], bool], together: Collection[str] = ()) -> Usage:
+def total(groups: Iterable[UsageGroup], shows_messages: Callable[[str], bool], together: Collection[str] = ()) -> Usage:
     """Return what a session used in all.
 
     Args:
@@ -115,11 +115,11 @@ def total(groups: Iterable[Used], shows_messages: Callable[[str], bool], togethe
     wholes: dict[str | None, Mapping[str, Any]] = {
         group.part.turn: group.counts
         for group in mine
-        if group.part.said.get("of") is None and group.part.turn is not None
+        if group.part.fields.get("of") is None and group.part.turn is not None
     }
     amounts: dict[str, list[float]] = {}
     for group in mine:
-        whole = wholes.get(group.part.turn, {}) if group.part.said.get("of") is not None else {}
+        whole = wholes.get(group.part.turn, {}) if group.part.fields.get("of") is not None else {}
         for name, value in group.counts.items():
             if name not in whole and _is_number(value):
                 amounts.setdefault(name, []).append(value)
@@ -127,10 +127,10 @@ def total(groups: Iterable[Used], shows_messages: Callable[[str], bool], togethe
     return Usage(total={name: _sum(values) for name, values in amounts.items()}, cumulative=latest)
 
 
-def _since_begun(groups: list[Used]) -> dict[str, Any]:
+def _since_begun(groups: list[UsageGroup]) -> dict[str, Any]:
     """Return what cumulative usages come to: the sum of the stretches of each producer, the largest of these sums."""
     is_ordered = all(group.part.fact.turn is not None and group.part.fact.index is not None for group in groups)
-    stretches: dict[str, dict[str | None, list[Used]]] = {}
+    stretches: dict[str, dict[str | None, list[UsageGroup]]] = {}
     for group in groups:
         of_producer = stretches.setdefault(group.part.fact.producer, {})
         of_producer.setdefault(stretch_of(group.part), []).append(group)

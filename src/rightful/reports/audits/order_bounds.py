@@ -37,7 +37,7 @@ from rightful.projections.credit.inputs import (
     listed_arms,
 )
 from rightful.projections.credit.joins import is_distinguishable
-from rightful.projections.credit.settle import Settled
+from rightful.projections.credit.settle import SettlementTrace
 from rightful.projections.facts.columns import Ints, Mask
 from rightful.projections.facts.session_names import NO_TIME
 
@@ -104,7 +104,7 @@ class _Writes(NamedTuple):
     by_file: Mask
 
 
-def outcomes_of(found: Settled) -> Outcomes:
+def outcomes_of(found: SettlementTrace) -> Outcomes:
     """Return what can have become of each grade under the policy, which joins by the newest file."""
     inputs, settlement = found.inputs, found.settlement
     writes = _writes(inputs, settlement)
@@ -211,7 +211,7 @@ def _lost(inputs: CreditInputs, settlement: Settlement, by_file: Ints) -> Ints:
     return np.setdiff1d(settlement.unit_run, exposed)
 
 
-def _grade_times(inputs: CreditInputs, found: Settled) -> tuple[Ints, Ints]:
+def _grade_times(inputs: CreditInputs, found: SettlementTrace) -> tuple[Ints, Ints]:
     """Return the earliest and the latest time of each unit's grade."""
     rows = found.effective_grades.grade
     at, by_file = inputs.grades.at[rows], inputs.grades.file_time[rows]
@@ -227,7 +227,7 @@ def _latest_before(writes: _Writes, grade: Ints) -> Ints:
     return latest[np.searchsorted(writes.high[order], grade, "left")]
 
 
-def _candidates(found: Settled, writes: _Writes, before: Ints, grade: Ints) -> tuple[Mask, Mask, Mask]:
+def _candidates(found: SettlementTrace, writes: _Writes, before: Ints, grade: Ints) -> tuple[Mask, Mask, Mask]:
     """Return, for each unit, whether its own run can be the newest, another run, or a run whose identity is unknown."""
     inputs, effective_grades, targets = found.inputs, found.effective_grades, found.targets
     runs = inputs.runs.of[writes.session].astype(np.int64)

@@ -256,7 +256,7 @@ def audit(
 def _settled(projected: Projected, rule: Policy, through: int) -> tuple[Settlement, Outcomes]:
     """Return what a rule makes of the log, and what can have become of each grade."""
     if rule.join == "newest":
-        found = projected.settled(rule, through)
+        found = projected.trace_settlement(rule, through)
         return found.settlement, outcomes_of(found)
     settlement = projected.settle(rule, through)
     paid = settlement.unit_bin == CREDITED

@@ -18,8 +18,8 @@ from rightful.log.log import Log
 from rightful.policies import Policy
 from rightful.projections.credit.bins_and_credits import in_time
 from rightful.projections.credit.inputs import RETRACTED, canonical_arms
-from rightful.projections.credit.runs import IN_FORCE, Quarantined, link_states, quarantined, withdrawn_by
-from rightful.projections.credit.settle import settled
+from rightful.projections.credit.runs import IN_FORCE, Quarantine, link_states, quarantine_of, withdrawn_by
+from rightful.projections.credit.settle import trace_settlement
 from rightful.projections.facts.columns import Ints, Mask
 from rightful.projections.facts.facts import ERASED, EVIDENCE, RELATIONS, Facts
 from rightful.reports.explain.phrases import listed
@@ -41,7 +41,7 @@ class Case:
     def __init__(self, facts: Facts, policy: Policy, through: int, names: list[int] | None) -> None:
         self.facts, self.policy, self.through, self.names = facts, policy, through, names
         self.tried_rows = 0
-        found = settled(facts, policy, through, names)
+        found = trace_settlement(facts, policy, through, names)
         self.inputs, self.claims, self.placed, self.effective_grades, self.targets, self.sources, self.settlement = (
             found
         )
@@ -64,9 +64,9 @@ class Case:
         return sorted(others, key=lambda other: (rank[grade[other]], int(grade[other]) not in units))
 
     @cached_property
-    def quarantine(self) -> Quarantined:
+    def quarantine(self) -> Quarantine:
         """Which rows are in conflict, and which were withdrawn."""
-        return quarantined(self.facts, self.through)
+        return quarantine_of(self.facts, self.through)
 
     def withdrawn_at(self, position: int) -> str:
         """Return the positions of the withdrawals of a row, for a sentence: `#7`, or `#7 and #9`."""

@@ -17,7 +17,7 @@ from rightful.log.log import Log
 from rightful.log.rows import RawEvent, Recorded, Stored, recorded
 from rightful.policies import EventDecay, Policy
 from rightful.projections.credit.inputs import balances, pays_producer, retired_by
-from rightful.projections.credit.runs import quarantined
+from rightful.projections.credit.runs import quarantine_of
 from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.fold import WITHDRAWABLE
 from rightful.projections.projected import Projected
@@ -200,7 +200,7 @@ class _EventExplainer:
 
     def _other_uses(self, facts: Facts) -> list[str]:
         event = self.recorded.event
-        void = quarantined(facts, self.through).void.tolist()
+        void = quarantine_of(facts, self.through).void.tolist()
         if self.row.envelope.type in WITHDRAWABLE and self.row.position in void:
             return ["It was withdrawn, so it does not count."]
         match self.row.envelope.type:
@@ -235,7 +235,7 @@ class _EventExplainer:
             return f"It is the opening balance in force of {mine.source}, added to the prior of its arms."
         if any(mine.sha256 == sha256 for at, sha256 in facts.published if at <= self.through):
             return "It was opened from bytes that Rightful published itself, so it does not count."
-        left = quarantined(facts, self.through)
+        left = quarantine_of(facts, self.through)
         left_out = {*left.unusable.tolist(), *left.void.tolist()}
         if position in left.unusable.tolist():
             return "Its id is in conflict, so it does not count."
@@ -271,7 +271,7 @@ class _EventExplainer:
         rows = facts.conflicting(event.id.lower(), self.through)
         if event.revision not in rows:
             return f"{what}{self._alone(event)}."
-        left = quarantined(facts, self.through).unusable.tolist()
+        left = quarantine_of(facts, self.through).unusable.tolist()
         open_rows = [at for at in rows.values() if at in left]
         settles = ", which settles its conflict"
         done = f"; {len(open_rows)} of its rows still contradict each other" if open_rows else settles

@@ -147,7 +147,7 @@ def excerpt(case: Case) -> Facts:
     rows = _until(links, np.flatnonzero(number[links["session"]] >= 0), case.through)
     facts.links.extend_columns(**_taken(links, rows, number, "session", "other"))
     for first, other in zip(facts.links["session"].tolist(), facts.links["other"].tolist(), strict=True):
-        facts.names.couple(first, other)
+        facts.names.connect(first, other)
     for name in ("arms", "contexts", "graders", "outcomes"):
         getattr(facts, name).load(list(getattr(old, name).values))
     mine = [start for start in old.starts if number[start.name] >= 0 and start.position <= case.through]
@@ -221,4 +221,4 @@ def _grades(old: Facts, facts: Facts, rows: Ints, number: Ints) -> None:
     facts.grades.extend_columns(**columns)
     for graded, target in zip(columns["name"].tolist(), columns["target"].tolist(), strict=True):
         if target >= 0:
-            facts.names.couple(graded, target)
+            facts.names.connect(graded, target)
