@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
-from tests.cli.test_hooked import given_on_stdin
+from tests.cli.test_hook_run import given_on_stdin
 from tests.hooking import rows
 from tests.importers import codex_lines, copilot_lines
 from tests.log.facts import fact

@@ -74,7 +74,7 @@ def test_a_dry_run_answers_as_the_real_run_does(ledger: Path, run: Run, here: Pa
 
     assert kept
     assert dry.code == real.code == (2 if given == "7fbe" else 0)
-    assert dry.out.replace("(dry run — no state updated)\n", "") == real.out
+    assert dry.out.replace("(dry run: nothing was written)\n", "") == real.out
     assert dry.err in real.err
 
 

@@ -166,6 +166,7 @@ def test_a_report_does_not_claim_what_the_ledger_could_not_be_asked_about(place:
     assert done.report["why"] == "the ledger could not be asked who else claims it"
 
 
+@pytest.mark.slow
 def test_twenty_runs_of_one_item_share_nothing(place: Place, tmp_path: Path) -> None:
     place.repository()
     script = 'env > "$OUT/$RIGHTFUL_RUN_NONCE"; pwd >> "$OUT/$RIGHTFUL_RUN_NONCE"'
