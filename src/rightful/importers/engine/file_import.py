@@ -35,6 +35,7 @@ class FileImport:
         receipts: Whether to keep receipts, for kinds that answer for each record.
 
     Attributes:
+        log: Where the events go.
         report: The report so far.
         waiting: Events to append, each with its line.
         is_whole: Whether all of the file could be read.
@@ -45,7 +46,7 @@ class FileImport:
     """
 
     def __init__(self, log: Log, began: int, path: str, written: Callable[[], None], *, receipts: bool = False) -> None:
-        self._log = log
+        self.log = log
         self._keeps = receipts
         self._began = began
         self._written = written
@@ -121,7 +122,7 @@ class FileImport:
         waiting, self.waiting = self.waiting, []
         for start in range(0, len(waiting), limits.IMPORT_EVENTS):
             part = waiting[start : start + limits.IMPORT_EVENTS]
-            receipts, notes = _append(self._log, reader, [event for _, event in part])
+            receipts, notes = _append(self.log, reader, [event for _, event in part])
             for note in notes:
                 self.add_problem(note)
             for (line, event), receipt in zip(part, receipts, strict=True):
@@ -130,7 +131,7 @@ class FileImport:
                     self.report.answers.add_receipt(line, receipt)
             self._append_after(reader, part, receipts)
             self._note_derived([event for _, event in part], receipts)
-            self._log.recorder.rest()
+            self.log.recorder.rest()
             self._written()
 
     def _note_derived(self, events: list[Wire], receipts: list[Receipt]) -> None:
@@ -158,13 +159,13 @@ class FileImport:
             self.add_problem(Problem(None, f"{len(events):,} {what}: {why}", lost=False))
 
     def _append(self, events: list[Wire]) -> None:
-        for event, receipt in zip(events, self._log.append(events), strict=True):
+        for event, receipt in zip(events, self.log.append(events), strict=True):
             self._count(None, event, receipt)
 
     def _append_after(self, reader: Reader, part: list[tuple[int, Wire]], receipts: list[Receipt]) -> None:
         """Append the events that depend on the receipts of a part."""
-        more = reader.after(self._log, [event for _, event in part], receipts)
-        for event, receipt in zip(more, self._log.append(more) if more else (), strict=True):
+        more = reader.after(self.log, [event for _, event in part], receipts)
+        for event, receipt in zip(more, self.log.append(more) if more else (), strict=True):
             self._count(part[0][0], event, receipt)
 
     def skip(

@@ -38,7 +38,14 @@ from rightful.importers.engine.recognition import recognise
 from rightful.importers.sources.folders import walk
 from rightful.importers.sources.growing_files import Lines
 from rightful.importers.sources.sqlite_databases import HEADER, SUFFIXES
-from rightful.importers.sources.sqlite_import import NO_DATABASE, PIPED, import_database, is_database, reads_databases
+from rightful.importers.sources.sqlite_import import (
+    NO_DATABASE,
+    PIPED,
+    Share,
+    import_database,
+    is_database,
+    reads_databases,
+)
 from rightful.importers.sources.text_files import (
     Digested,
     Found,
@@ -178,7 +185,7 @@ class Import(NamedTuple):
         growing = [kind for kind in self.kinds if is_growing(kind)]
         with reading(origin.path):
             if is_database(file.stream):
-                return import_database(self, origin, file)
+                return import_database(self.kinds, self.all_kinds, origin, lambda share: self._run(origin, file, share))
             if not origin.is_named and origin.name.endswith(SUFFIXES):  # looked at for its name alone
                 return FileReport.unread(origin.path, Problem(None, NO_DATABASE, lost=False))
             can_grow = bool(growing) and is_lines(file.stream)
@@ -242,10 +249,13 @@ class Import(NamedTuple):
             run.withdraw(renewal)
             self.checkpoints.drop(kind, origin.path)
 
-    def _run(self, origin: Origin, file: OpenFile | None) -> FileImport:
-        return FileImport(
-            self.log, self.began, origin.path, lambda: _report_progress(self.progress, file), receipts=self.receipts
-        )
+    def _run(self, origin: Origin, file: OpenFile | None, share: Share | None = None) -> FileImport:
+        def report_progress() -> None:
+            if self.progress is not None and file is not None:
+                done = file.stream.tell() if share is None else file.size * share.done // max(share.total, 1)
+                self.progress(file.path, done, file.size)
+
+        return FileImport(self.log, self.began, origin.path, report_progress, receipts=self.receipts)
 
     def _checkpoint(self, kind: GrowingKind, origin: Origin) -> Checkpoint | None:
         return None if self.checkpoints is None else self.checkpoints.load(kind, origin.path)
@@ -321,8 +331,3 @@ class Import(NamedTuple):
 def _reading(kind: GrowingKind, file: OpenFile, kept: Checkpoint | None) -> Reading:
     with reading(file.path):
         return Reading(file, kept, is_rewritten=kind.GROWS == REWRITTEN)
-
-
-def _report_progress(progress: Progress | None, file: OpenFile | None) -> None:
-    if progress is not None and file is not None:
-        progress(file.path, file.stream.tell(), file.size)

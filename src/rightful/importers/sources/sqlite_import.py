@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol, TypeGuard
 import msgspec
 
 from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
-from rightful.importers.engine.file_import import FileImport
 from rightful.importers.engine.file_report import FileReport
 from rightful.importers.engine.formats import Kind, NotYetError, Origin
 from rightful.importers.engine.recognition import kinds_text
@@ -17,12 +16,11 @@ from rightful.importers.sources.sqlite_databases import HEADER, copied, peeked
 from rightful.importers.sources.text_files import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from sqlite3 import Connection
     from typing import BinaryIO
 
-    from rightful.importers.engine.loop import Import
-    from rightful.importers.sources.text_files import OpenFile
+    from rightful.importers.engine.file_import import FileImport
     from rightful.log.log import Log
 
 PIPED = (
@@ -80,21 +78,24 @@ def is_database(stream: BinaryIO) -> bool:
     return os.pread(stream.fileno(), len(HEADER), 0) == HEADER
 
 
-def import_database(importing: Import, origin: Origin, file: OpenFile) -> FileReport:
+def import_database(
+    kinds: list[Kind], others: Callable[[], list[Kind]], origin: Origin, begin: Callable[[Share], FileImport]
+) -> FileReport:
     """Import one database.
 
     Args:
-        importing: The import that it belongs to.
+        kinds: The accepted kinds.
+        others: Returns every kind, to name one that is not accepted.
         origin: Where it is.
-        file: Its file, open.
+        begin: Begins an import of it, which reports its progress by the share.
     """
     share, report = Share(), None
     for tries_left in reversed(range(_TRIES)):
-        run = FileImport(importing.log, importing.began, origin.path, lambda: _report_progress(importing, file, share))
+        run = begin(share)
         if report is not None:
             run.report.appended, run.report.kinds = report.appended, report.kinds
         try:
-            return _imported(importing, origin, run, share)
+            return _imported(kinds, others, origin, run, share)
         except ConditionFailedError:
             report = run.report
             if not tries_left:
@@ -102,20 +103,20 @@ def import_database(importing: Import, origin: Origin, file: OpenFile) -> FileRe
     raise AssertionError
 
 
-def _report_progress(importing: Import, file: OpenFile, share: Share) -> None:
-    if importing.progress is not None:
-        importing.progress(file.path, file.size * share.done // max(share.total, 1), file.size)
+def _imported(
+    kinds: list[Kind], others: Callable[[], list[Kind]], origin: Origin, run: FileImport, share: Share
+) -> FileReport:
+    import sqlite3
 
-
-def _imported(importing: Import, origin: Origin, run: FileImport, share: Share) -> FileReport:
     try:
-        if (report := _foreign_at_sight(importing, origin)) is not None:
-            return report
+        with suppress(sqlite3.DatabaseError), peeked(origin.path) as seen:
+            if seen is not None and _kind(kinds, seen) is None:
+                return _foreign(kinds, others, origin, seen)  # decided without a copy
         with copied(origin.path) as connection:
-            kind = _kind(importing.kinds, connection)
+            kind = _kind(kinds, connection)
             if kind is None:
-                return _foreign(importing, origin, connection)
-            kind.import_rows(run, importing.log, origin, connection, share)
+                return _foreign(kinds, others, origin, connection)
+            kind.import_rows(run, run.log, origin, connection, share)
     except InvalidEventError as error:
         run.report.waits = isinstance(error, NotYetError)
         run.add_problem(Problem(None, error.what))
@@ -131,24 +132,14 @@ def _kind(kinds: Iterable[Kind], connection: Connection) -> DatabaseKind | None:
     return next((kind for kind in kinds if reads_databases(kind) and kind.matches(connection)), None)
 
 
-def _foreign_at_sight(importing: Import, origin: Origin) -> FileReport | None:
-    """Return the report of a database that is of none of the kinds, if that can be decided without a copy."""
-    import sqlite3
-
-    with suppress(sqlite3.DatabaseError), peeked(origin.path) as seen:
-        if seen is not None and _kind(importing.kinds, seen) is None:
-            return _foreign(importing, origin, seen)
-    return None
-
-
-def _foreign(importing: Import, origin: Origin, connection: Connection) -> FileReport:
+def _foreign(kinds: list[Kind], others: Callable[[], list[Kind]], origin: Origin, connection: Connection) -> FileReport:
     """Return the report of a database that is of no accepted kind."""
-    if (other := _kind(importing.all_kinds(), connection)) is not None:
+    if (other := _kind(others(), connection)) is not None:
         what = f"this looks like a database of kind {other.NAME}"
         return _passed(origin, f"{what}; nothing was imported from it. Import it as {other.NAME}, or as auto")
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name LIMIT 5").fetchall()
     said = ", ".join(f"`{name[:32].decode('utf-8', 'replace')}`" for (name,) in tables) or "no tables"
-    return _passed(origin, f"a SQLite database with {said} is not of {kinds_text(importing.kinds)}")
+    return _passed(origin, f"a SQLite database with {said} is not of {kinds_text(kinds)}")
 
 
 def _passed(origin: Origin, what: str) -> FileReport:
