@@ -31,7 +31,7 @@ def at_of(at_us: int) -> datetime:
 
 def text_of(at_us: int) -> str:
     """Return microseconds since 1970 as RFC 3339 text in UTC."""
-    return at_of(at_us).isoformat().replace("+00:00", "Z")
+    return (EPOCH + timedelta(microseconds=at_us)).isoformat().replace("+00:00", "Z")
 
 
 def us_from(value: datetime | str | float) -> int:

@@ -18,10 +18,19 @@ from tests.cli.conftest import Run
 from tests.hooking import before_tool
 
 import rightful
+from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+from rightful.importers.engine.file_report import FileReport
+from rightful.importers.engine.formats import AUTO, kinds
+from rightful.importers.engine.loop import import_paths
 
 SOURCE: Final = str(Path(rightful.__file__).parent)
 TRANSCRIPTS: Final = Path(__file__).parents[1] / "samples" / "claude" / "projects" / "-home-dev-my-proj"
-MOST: Final = {"posteriors under another policy": 122, "import of one transcript": 2500, "call of a hook": 206}
+MOST: Final = {
+    "posteriors under another policy": 122,
+    "import of one transcript": 2137,
+    "import of four lines": 548,
+    "call of a hook": 206,
+}
 
 
 def calls_of(work: Callable[[], object]) -> list[str]:
@@ -65,6 +74,25 @@ def test_import_of_one_transcript(run: Run, ledger: Path) -> None:
     calls = calls_of(lambda: run("import", "auto", second))
 
     assert len(calls) <= MOST["import of one transcript"], "\n".join(calls)
+
+
+def test_import_of_a_small_transcript_without_the_command_line(tmp_path: Path) -> None:
+    """Four lines become five events; the kinds are loaded before."""
+    second, first = sorted(TRANSCRIPTS.glob("*.jsonl"))[-2:]
+    small = tmp_path / second.name
+    small.write_text("".join(second.read_text().splitlines(keepends=True)[:4]))
+    with rightful.open(tmp_path / "l", create=True) as ledger:
+
+        def read(path: Path) -> list[FileReport]:
+            checkpoints = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log)
+            return list(import_paths(ledger.log, kinds(AUTO), [str(path)], stdin=io.BytesIO(), checkpoints=checkpoints))
+
+        read(first)
+        reports: list[FileReport] = []
+        calls = calls_of(lambda: reports.extend(read(small)))
+
+    assert [report.appended for report in reports] == [5]
+    assert len(calls) <= MOST["import of four lines"], "\n".join(calls)
 
 
 def test_call_of_a_hook(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,10 +72,6 @@ class Diary:
         """Say whether an object is an entry."""
         return "say" in value
 
-    def knows(self, path: str) -> bool:
-        """Say whether a file is a diary by its place."""
-        return path.endswith("/diary/pages.jsonl")
-
     def reader(self, origin: Origin) -> GrowingReader:
         """Return the reader of one file."""
         if origin.name == "refused.jsonl":

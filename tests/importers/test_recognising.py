@@ -69,15 +69,6 @@ def test_a_file_that_is_known_to_be_another_tools_is_not_read_on(imported: Impor
     assert (report.appended, report.exit_code) == (0, 0)
 
 
-def test_a_file_whose_place_shows_its_kind_is_of_it_whatever_it_holds(ledger: Ledger, tmp_path: Path) -> None:
-    path = tmp_path / "diary" / "pages.jsonl"
-    put(path, b'{"type":"session_meta","timestamp":"t","payload":{}}\n' * 40 + lines("a"))
-
-    [report] = import_paths(ledger.log, [SessionRecords(), Diary()], [str(path.parent)], stdin=io.BytesIO())
-
-    assert (report.appended, report.lost, report.passed) == (1, 40, 0)
-
-
 def test_of_lines_that_nobody_recognises_yet_a_torn_last_one_waits(ledger: Ledger, tmp_path: Path) -> None:
     put(tmp_path / "in" / "a.jsonl", b'{"say":"a')
     put(tmp_path / "in" / "b.json", b'{"say":"a')

@@ -493,7 +493,7 @@ def dying_at(step: int, ledger: Ledger, patch: pytest.MonkeyPatch) -> list[int]:
 def test_two_upgrades_at_once_withdraw_once(ledger: Ledger, tmp_path: Path) -> None:
     path = written(tmp_path / "in")
     read_by(ledger, Later(1), path)
-    older = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log).older(Later(2), str(path))
+    older = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log).find([Later(2)], str(path)).get(Later.NAME)
     later = Later(2, ["second ask"], ["x"])
     read_by(ledger, later, path)
     head = ledger.log.head()

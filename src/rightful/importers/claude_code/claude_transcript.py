@@ -165,16 +165,17 @@ class ClaudeCodeReader(GrowingReader):
             InvalidEventError: Its session is unknown, or it does not have the shape of its type.
         """
         if self._held is None:
-            yield from self._events(found)
-            return
+            return self._events(found)
         if len(self._held) < _HELD_LINES and self._waits(found.value):
             self._held.append(found)
-            return
+            return iter(())
         held, self._held = self._held, None
-        if held:
-            with suppress(InvalidEventError):
-                self._owners.of(found.value)
-            self._timed(found.value, found.line)
+        return self._with_held(held, found) if held else self._events(found)
+
+    def _with_held(self, held: list[Found], found: Found) -> Iterator[Wire | Problem]:
+        with suppress(InvalidEventError):
+            self._owners.of(found.value)
+        self._timed(found.value, found.line)
         for before in held:
             try:
                 yield from self._events(before)
@@ -206,7 +207,8 @@ class ClaudeCodeReader(GrowingReader):
         if problem is not None:
             yield problem
         line = Line(found.line, value, owner, self._ident(value, owner), self._common(owner))
-        yield from self._started(line)
+        if (facts := self._facts.get(owner.value)) is None or not facts.are_whole:
+            yield from self._started(line)
         match kind:
             case "user" | "assistant":
                 self._talked = True
@@ -218,11 +220,7 @@ class ClaudeCodeReader(GrowingReader):
             case "attachment":
                 yield from self._attached(line)
             case _:
-                if kind == "queue-operation":
-                    self._queues[owner.value].operation(value)
-                yield self._data(line, kind)
-                yield from self._reported(line)
-                self._follow(line, [])
+                yield from self._other(line, kind)
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
         """Yield notes on the file as a whole."""
@@ -278,8 +276,6 @@ class ClaudeCodeReader(GrowingReader):
                     "as": "subagent",
                     "evidence": "native-id",
                 }
-        if facts.are_whole:
-            return
         resumed = self._owners.resumed(owner.raw) if owner.agent is None else []
         told = facts.learn(line.value, resumed)
         if told is not None:
@@ -309,7 +305,7 @@ class ClaudeCodeReader(GrowingReader):
             if event["type"] in ITEMS:
                 items.append(_ref(line, event))
             yield event
-        self._follow(line, items)
+        self._follow(line, items, chain)
         if kind == "assistant":
             yield from self._usage(line, message)
 
@@ -335,7 +331,8 @@ class ClaudeCodeReader(GrowingReader):
             at_us, _ = moment_us(str(value.get("timestamp")), "$.data.message.timestamp")
             common = {name: common[name] for name in ("producer", "session")} | {"at": times.text_of(at_us)}
         nested = Line(line.number, value, owner, self._ident(value, owner), common)
-        yield from self._started(nested)
+        if (facts := self._facts.get(owner.value)) is None or not facts.are_whole:
+            yield from self._started(nested)
         yield from self._spoken(nested, kind)
 
     def _repeats(self, line: Line, chain: Chain | None, queue: Queue, content: object) -> bool:
@@ -356,13 +353,13 @@ class ClaudeCodeReader(GrowingReader):
             queue.repeat(line.ident)
         if found is None or queue.is_repeat(line.ident):
             yield self._data(line, "attachment")
-            self._follow(line, [])
+            self._follow(line, [], chain)
             return
         event = said_by_user(line, 0, found[0])
         if chain is not None:
             queue.give(*found)
             chain.rest(at_rest=False)
-        self._follow(line, [_ref(line, event)])
+        self._follow(line, [_ref(line, event)], chain)
         yield event
 
     def _usage(self, line: Line, message: Mapping[str, Any]) -> Iterator[Wire]:
@@ -392,7 +389,15 @@ class ClaudeCodeReader(GrowingReader):
             yield error_of(line)
         else:
             yield self._data(line, f"system.{subtype}" if isinstance(subtype, str) else "system")
-        self._follow(line, [])
+        self._follow(line, [], self._moved(line))
+
+    def _other(self, line: Line, kind: str) -> Iterator[Wire | Problem]:
+        """Yield a line of another type as data, and the message of a subagent in it."""
+        if kind == "queue-operation":
+            self._queues[line.owner.value].operation(line.value)
+        yield self._data(line, kind)
+        yield from self._reported(line)
+        self._follow(line, [], self._moved(line))
 
     def _data(self, line: Line, name: str) -> Wire:
         data = {name: item for name, item in line.value.items() if name not in _ENVELOPE}
@@ -412,9 +417,10 @@ class ClaudeCodeReader(GrowingReader):
         chain = self._chain(line)
         return None if chain is None or chain.knows(line.value.get("uuid")) else chain
 
-    def _follow(self, line: Line, items: list[Ref]) -> None:
+    def _follow(self, line: Line, items: list[Ref], chain: Chain | None) -> None:
+        """Add a line to the chain that it changes, or a copy to its session's chain."""
         uuid = line.value.get("uuid")
-        if (chain := self._moved(line)) is not None:
+        if chain is not None:
             chain.follow(uuid if isinstance(uuid, str) else None, line.value.get("parentUuid"), items)
         elif isinstance(uuid, str) and (chain := self._chain(line)) is not None:
             chain.copy(uuid)

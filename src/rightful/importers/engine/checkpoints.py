@@ -24,7 +24,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -119,16 +119,20 @@ class Checkpoints:
         self._derived: dict[str, Derived] = {}
         self._is_reported = self._swept = False
 
-    def load(self, kind: GrowingKind, path: str) -> Checkpoint | None:
-        """Return the checkpoint of a file, if it can be used with this ledger; None otherwise."""
-        found = self._found(kind, path)
-        wanted = (self._version, _form(kind), reader_version(kind))
-        return found if found is not None and (found.version, found.form, found.reader) == wanted else None
+    def find(self, kinds: Iterable[GrowingKind], path: str) -> dict[str, Checkpoint]:
+        """Return the checkpoints of a file that fit this ledger, whichever reader wrote them, by the kind's name."""
+        real = Path(path).resolve()
+        found: dict[str, Checkpoint] = {}
+        for kind in kinds:
+            name = _name(kind, real)
+            kept = self._read(name) if (self.folder / name).is_file() else None
+            if kept is not None and (kept.kind, kept.path, kept.ledger) == (kind.NAME, _path_text(real), self.ledger):
+                found |= {kind.NAME: kept} if self._is_in_ledger(kept) else {}
+        return found
 
-    def older(self, kind: GrowingKind, path: str) -> Checkpoint | None:
-        """Return the checkpoint of an older reader; reading cannot continue from it."""
-        found = self._found(kind, path)
-        return found if found is not None and found.reader < reader_version(kind) else None
+    def is_current(self, kind: GrowingKind, kept: Checkpoint) -> bool:
+        """Return whether this program can continue from a checkpoint."""
+        return (kept.version, kept.form, kept.reader) == (self._version, _form(kind), reader_version(kind))
 
     def renewal(self, kind: GrowingKind, older: Checkpoint) -> Renewal:
         """Return the search for events that an older reader derived from a file and this version does not."""
@@ -156,22 +160,10 @@ class Checkpoints:
             ):
                 yield from kept.derived
 
-    def is_of_newer(self, kind: GrowingKind, path: str) -> bool:
-        """Return whether a reader newer than this program's has read a file."""
-        found = self._found(kind, path)
-        return found is not None and found.reader > reader_version(kind)
-
     def drop(self, kind: GrowingKind, path: str) -> None:
         """Remove the checkpoint of a file; it is a cache, so a failure costs only time."""
         with contextlib.suppress(OSError):
             (self.folder / _name(kind, Path(path).resolve())).unlink(missing_ok=True)
-
-    def _found(self, kind: GrowingKind, path: str) -> Checkpoint | None:
-        real = Path(path).resolve()
-        found = self._read(_name(kind, real))
-        if found is None or (found.kind, found.path, found.ledger) != (kind.NAME, _path_text(real), self.ledger):
-            return None
-        return found if self._is_in_ledger(found) else None
 
     def _read(self, name: str) -> Checkpoint | None:
         """Return the checkpoint in a file; None where it is damaged or of another form."""
@@ -188,12 +180,9 @@ class Checkpoints:
     def _is_in_ledger(self, kept: Checkpoint) -> bool:
         """Return whether the ledger still has the rows that it had when the checkpoint was written."""
         try:
-            return kept.head <= self._log.head() and self._anchor(kept.head) == kept.anchor
+            return self._log.commitment(kept.head) == kept.anchor
         except DamagedRowError:
             return False
-
-    def _anchor(self, position: int) -> str:
-        return next(iter(self._log.scan(position - 1, position)))[0].envelope.commitment if position else ""
 
     def save(
         self,
@@ -224,7 +213,7 @@ class Checkpoints:
             path=_path_text(real),
             ledger=self.ledger,
             head=head,
-            anchor=self._anchor(head),
+            anchor=self._log.commitment(head),
             file=(facts.st_dev, facts.st_ino),
             place=extent.place,
             size=extent.size,

@@ -119,6 +119,8 @@ class Heads:
 
     def after(self, log: Log, events: Sequence[Wire]) -> list[Wire]:
         """Return withdrawals of the forms that an earlier version appended."""
+        if not self._heads:
+            return []
         heads = [head for event in events if (head := self._heads.get(event["key"])) is not None]
         return [_withdrawn(head) for head in heads if log.of_id(head.id) and log.of_id(head.whole_id)]
 

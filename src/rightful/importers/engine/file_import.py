@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rightful import limits
 from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rightful.log.log import Log
     from rightful.log.rows import Receipt
 
+T = TypeVar("T")
 _TRIES = 50  # plans, if other writers keep changing the same sessions
 
 
@@ -32,7 +33,6 @@ class FileImport:
         began: The last position when the import began.
         path: The path of the file in its report.
         written: Called after each transaction.
-        receipts: Whether to keep receipts, for kinds that answer for each record.
 
     Attributes:
         log: Where the events go.
@@ -45,9 +45,8 @@ class FileImport:
         renewal: The comparison with an older reader's events; None if no older reader read the file.
     """
 
-    def __init__(self, log: Log, began: int, path: str, written: Callable[[], None], *, receipts: bool = False) -> None:
+    def __init__(self, log: Log, began: int, path: str, written: Callable[[], None]) -> None:
         self.log = log
-        self._keeps = receipts
         self._began = began
         self._written = written
         self.is_whole = True
@@ -74,16 +73,16 @@ class FileImport:
             self.is_whole = self.is_whole and not item.lost
             self._add_problem_and_answer(item)
             return
-        self._add_events(item.line, lambda: reader.events(item))
+        self._add_events(item.line, reader.events, item)
 
     def finish(self, reader: Reader, end: End) -> None:
         """Add the events of the file as a whole, and append all pending events."""
-        self._add_events(1, lambda: reader.finish(end))
+        self._add_events(1, reader.finish, end)
         self.flush(reader)
 
-    def _add_events(self, line: int, events: Callable[[], Iterable[Wire | Problem]]) -> None:
+    def _add_events(self, line: int, events: Callable[[T], Iterable[Wire | Problem]], of: T) -> None:
         try:
-            for event in events():
+            for event in events(of):
                 if isinstance(event, Problem):
                     self._add_problem_and_answer(event)
                     if event.what.startswith(SKIPPED):
@@ -144,7 +143,7 @@ class FileImport:
 
     def change(self, reader: GrowingReader, renewal: Renewal) -> None:
         """Append the events that the newer reader derives from changes before the older reader's import."""
-        self._add_events(1, lambda: renewal.changes(reader))
+        self._add_events(1, renewal.changes, reader)
         self.flush(reader)
 
     def withdraw(self, renewal: Renewal) -> None:

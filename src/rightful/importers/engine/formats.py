@@ -152,13 +152,6 @@ class Kind(Protocol):
         """
 
 
-class PlacedKind(Kind, Protocol):
-    """A kind whose files can be recognised by their path."""
-
-    def knows(self, path: str) -> bool:
-        """Return whether a file's path alone shows that it is of this kind, whatever its objects look like."""
-
-
 class OlderReading(NamedTuple):
     """The events that an older reader appended for one session from the same bytes.
 
@@ -223,11 +216,6 @@ class GrowingKind(Kind, Protocol):
 
     def reader(self, origin: Origin) -> GrowingReader:
         """Return the reader of one file, as `Kind.reader` does."""
-
-
-def is_placed(kind: Kind) -> TypeGuard[PlacedKind]:
-    """Return whether files of a kind can be recognised by their path."""
-    return hasattr(kind, "knows")
 
 
 def is_growing(kind: Kind) -> TypeGuard[GrowingKind]:

@@ -28,6 +28,7 @@ class GrowingImport:
         kept: The checkpoint of the last import.
         checkpoints: The store of checkpoints; None to store none.
         older: The checkpoint of an older reader of the same bytes; None if there is none.
+        is_of_newer: Whether a reader newer than this program's has read the file.
 
     Raises:
         InvalidEventError: A file of that name cannot be read as this kind.
@@ -41,11 +42,13 @@ class GrowingImport:
         kept: Checkpoint | None,
         checkpoints: Checkpoints | None,
         older: Checkpoint | None = None,
+        *,
+        is_of_newer: bool = False,
     ) -> None:
         self._kind = kind
         self._checkpoints = checkpoints
         self._older = older
-        self._path = origin.path
+        self._is_of_newer = is_of_newer
         self._checkpoint, self._reading = kept, reading
         if kept is not None and reading.fits and checkpoints is not None and checkpoints.again:
             self._restart()
@@ -99,7 +102,7 @@ class GrowingImport:
             self._save_checkpoint(run)
 
     def _prepare_renewal(self, run: FileImport) -> Renewal | None:
-        if self._checkpoints is None or self._checkpoints.is_of_newer(self._kind, self._path):
+        if self._checkpoints is None or self._is_of_newer:
             return None
         run.derived = self._checkpoints.derived(self._kind)
         if self._checkpoint is not None and self._reading.fits:

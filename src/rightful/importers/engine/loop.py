@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from rightful import limits
 from rightful.errors import InvalidEventError, RightfulError
-from rightful.importers.engine.checkpoints import Reading
+from rightful.importers.engine.checkpoints import Reading, reader_version
 from rightful.importers.engine.file_import import FileImport
 from rightful.importers.engine.file_report import FileReport
 from rightful.importers.engine.formats import (
@@ -191,14 +191,16 @@ class Import(NamedTuple):
             can_grow = bool(growing) and is_lines(file.stream)
         if not can_grow:
             return self.stream(origin, file.stream, file=file)
+        found = {} if self.checkpoints is None else self.checkpoints.find(growing, origin.path)
         tried: dict[str, tuple[Reading, Checkpoint | None]] = {}
         for kind in growing:
-            if (kept := self._checkpoint(kind, origin)) is not None:
+            kept = found.get(kind.NAME)
+            if kept is not None and self.checkpoints is not None and self.checkpoints.is_current(kind, kept):
                 before = _reading(kind, file, kept)
                 if before.fits:
-                    return self._read_on(kind, origin, before, kept)
+                    return self._read_on(self._run(origin, file), kind, origin, before, kept)
                 tried[kind.NAME] = before, kept
-        return self._recognised(growing, origin, file, tried)
+        return self._recognised(growing, origin, file, tried, found)
 
     def _recognised(
         self,
@@ -206,9 +208,10 @@ class Import(NamedTuple):
         origin: Origin,
         file: OpenFile,
         tried: dict[str, tuple[Reading, Checkpoint | None]],
+        kept_by_any: dict[str, Checkpoint],
     ) -> FileReport:
         """Import a file that has no checkpoint of this version that still matches its content."""
-        older = self._older_checkpoints(growing, file)
+        older, newer = _other_readers(growing, file, kept_by_any)
         file.stream.seek(0)
         run = self._run(origin, file)
         # an incomplete last line of a `.jsonl` file may still grow; in other files it is broken
@@ -224,14 +227,7 @@ class Import(NamedTuple):
         if not is_growing(kind):
             return self.stream(origin, file.stream, file=file)
         before, kept = tried.get(kind.NAME) or (_reading(kind, file, None), None)
-        return self._read_on(kind, origin, before, kept, older.get(kind.NAME))
-
-    def _older_checkpoints(self, kinds: list[GrowingKind], file: OpenFile) -> dict[str, Checkpoint]:
-        """Return the checkpoints of older readers that still match the file, by the kind's name."""
-        if self.checkpoints is None:
-            return {}
-        found = {kind.NAME: (kind, kept) for kind in kinds if (kept := self.checkpoints.older(kind, file.path))}
-        return {name: kept for name, (kind, kept) in found.items() if _reading(kind, file, kept).fits}
+        return self._read_on(run, kind, origin, before, kept, older.get(kind.NAME), is_of_newer=kind.NAME in newer)
 
     def _withdraw_mistaken(
         self, kind: GrowingKind, origin: Origin, file: OpenFile, older: Checkpoint, run: FileImport
@@ -255,10 +251,7 @@ class Import(NamedTuple):
                 done = file.stream.tell() if share is None else file.size * share.done // max(share.total, 1)
                 self.progress(file.path, done, file.size)
 
-        return FileImport(self.log, self.began, origin.path, report_progress, receipts=self.receipts)
-
-    def _checkpoint(self, kind: GrowingKind, origin: Origin) -> Checkpoint | None:
-        return None if self.checkpoints is None else self.checkpoints.load(kind, origin.path)
+        return FileImport(self.log, self.began, origin.path, report_progress)
 
     def _kind(
         self, run: FileImport, origin: Origin, items: Iterator[Found | Problem]
@@ -310,22 +303,39 @@ class Import(NamedTuple):
 
     def _read_on(
         self,
+        run: FileImport,
         kind: GrowingKind,
         origin: Origin,
         found: Reading,
         kept: Checkpoint | None,
         older: Checkpoint | None = None,
+        *,
+        is_of_newer: bool = False,
     ) -> FileReport:
         """Import the part of a growing file after the place where the last import stopped."""
-        run = self._run(origin, found.file)
         try:
-            growth = GrowingImport(kind, origin, found, kept, self.checkpoints, older)
+            growth = GrowingImport(kind, origin, found, kept, self.checkpoints, older, is_of_newer=is_of_newer)
         except NotYetError as error:
             return run.defer(error)
         except InvalidEventError as error:
             return FileReport.unread(origin.path, Problem(None, error.what))
         growth.append_to(run)
         return run.report
+
+
+def _other_readers(
+    kinds: list[GrowingKind], file: OpenFile, kept_by_any: dict[str, Checkpoint]
+) -> tuple[dict[str, Checkpoint], set[str]]:
+    """Return the checkpoints of older readers that still match the file, and the kinds that a newer reader has read."""
+    older: dict[str, Checkpoint] = {}
+    newer: set[str] = set()
+    for kind in kinds if kept_by_any else ():
+        kept = kept_by_any.get(kind.NAME)
+        if kept is not None and kept.reader > reader_version(kind):
+            newer.add(kind.NAME)
+        elif kept is not None and kept.reader < reader_version(kind) and _reading(kind, file, kept).fits:
+            older[kind.NAME] = kept
+    return older, newer
 
 
 def _reading(kind: GrowingKind, file: OpenFile, kept: Checkpoint | None) -> Reading:

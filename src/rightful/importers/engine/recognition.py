@@ -11,7 +11,6 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from rightful import limits
-from rightful.importers.engine.formats import is_placed
 from rightful.importers.engine.other_tools import shape_of
 from rightful.importers.sources.text_files import Found, Problem
 
@@ -43,21 +42,18 @@ class Recognition(NamedTuple):
 def recognise(
     kinds: list[Kind], origin: Origin, items: Iterator[Found | Problem], others: Callable[[], Iterable[Kind]]
 ) -> Recognition:
-    """Return the kind that the file's path shows, or the kind of the first object that proves one.
+    """Return the kind of the first object that proves one.
 
     The search ends at the first object of another kind, or of a tool that this version does not import.
     An object beyond the first few is replaced by a problem, so that the file is never held in memory.
 
     Args:
         kinds: The accepted kinds.
-        origin: Where the file is; its path may show its kind.
+        origin: Where the file is, and whether the user named it.
         items: The objects and problems of the file.
         others: Returns all kinds. Called for each object of a file for which the user named one kind, until one fits.
             In a folder, they are only compared with the first objects of a file that is skipped.
     """
-    for kind in kinds:
-        if is_placed(kind) and kind.knows(origin.path):
-            return Recognition(kind, items)
     rivals = others if origin.is_named and len(kinds) == 1 else list
     head: list[Found | Problem] = []
     for count, item in enumerate(items, 1):

@@ -72,18 +72,23 @@ class Derived:
     def take(self, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
         """Record which events were derived; return events that restore those that a reader withdrew."""
         again: list[Wire] = []
+        first, last = 0, -1  # the run of neighbours so far
         for event, receipt in zip(events, receipts, strict=True):
             if receipt.position is None:
                 continue
-            self._note(receipt.first or receipt.position)
+            position = receipt.first or receipt.position
+            if position != last + 1:
+                self._note(first, last)
+                first = position
+            last = position
             session = event.get("session")
             if receipt.outcome == "duplicate" and isinstance(session, str):
                 rows = self.withdrawn(session).pop(receipt.id or "", ())
                 again += [_undoing(envelope) for envelope, _ in rows]
+        self._note(first, last)
         return again
 
-    def _note(self, first: int, last: int = 0) -> None:
-        last = last or first
+    def _note(self, first: int, last: int) -> None:
         self._positions.extend(bytes(max(last // _BITS + 1 - len(self._positions), 0)))
         for position in range(first, last + 1):
             self._positions[position // _BITS] |= 1 << position % _BITS

@@ -69,6 +69,7 @@ class Lines:
 
     Attributes:
         limit: The longest line that is read; bytes.
+        offset: The offset after the object that was yielded last; bytes.
         ends_unreadable: Whether the file ends in an incomplete line that can never become an object. The place is
             before it, so the next reading yields the same problem.
     """
@@ -77,74 +78,66 @@ class Lines:
         self._stream = stream
         self.limit = limit
         place = place or Place()
-        self._offset, self._line, self._start = place.offset, place.line, place.start
+        self.offset, self._line, self._start = place.offset, place.line, place.start
         self._settled = True
         self.ends_unreadable = False
 
     @property
-    def offset(self) -> int:
-        """The offset after the object that was yielded last; bytes."""
-        return self._offset
-
-    @property
     def place(self) -> Place | None:
         """The place after everything yielded so far; None while a line has more to yield."""
-        return Place(self._offset, self._line, self._start) if self._settled else None
+        return Place(self.offset, self._line, self._start) if self._settled else None
 
     def __iter__(self) -> Iterator[Found | Problem]:
         """Yield objects and problems; `place` is after the one yielded last."""
+        open_line, over = b"", 0  # `over`: number of its bytes beyond the limit, which are dropped
         try:
-            yield from self._items()
+            while chunk := self._stream.read(_CHUNK):
+                lines = chunk.split(b"\n")
+                tail = lines.pop()
+                for line in lines:
+                    if open_line or over:
+                        line, over = self._kept(open_line, line, over)  # noqa: PLW2901 - its beginning is put back
+                        open_line = b""
+                    is_long = over > 0 or len(line) > max(self.limit - self.offset + self._start, 0)
+                    if not is_long and (value := _certain(line)) is not None:
+                        number, self.offset = self._line, self.offset + len(line) + 1
+                        self._line, self._start = number + 1, self.offset
+                        yield Found(number, value)
+                    else:
+                        yield from self._of_whole(line, over, is_long=is_long)
+                        over = 0
+                open_line, over = self._kept(open_line, tail, over)
+            if open_line or over:
+                yield from self._of_open(open_line, over)
         except OSError as error:
             yield Problem(self._line, f"could not be read: {error.strerror}")
-
-    def _items(self) -> Iterator[Found | Problem]:
-        open_line, over = b"", 0  # `over`: number of its bytes beyond the limit, which are dropped
-        while chunk := self._stream.read(_CHUNK):
-            lines = chunk.split(b"\n")
-            tail = lines.pop()
-            for line in lines:
-                if open_line or over:
-                    line, over = self._kept(open_line, line, over)  # noqa: PLW2901 - its beginning is put back before it
-                    open_line = b""
-                yield from self._of_whole(line, over)
-                over = 0
-            open_line, over = self._kept(open_line, tail, over)
-        if open_line or over:
-            yield from self._of_open(open_line, over)
 
     def _kept(self, begun: bytes, more: bytes, over: int) -> tuple[bytes, int]:
         """Return the part of a line within the limit, and the number of bytes beyond it."""
         length = len(begun) + len(more) + over
-        room = max(self.limit - (self._offset - self._start), 0)
+        room = max(self.limit - (self.offset - self._start), 0)
         return (begun if over else (begun + more)[:room]), max(length - room, 0)
 
-    def _of_whole(self, line: bytes, over: int) -> Iterator[Found | Problem]:
-        number, end = self._line, self._offset + len(line) + over + 1
-        room = max(self.limit - (self._offset - self._start), 0)
-        is_long = over > 0 or len(line) > room
-        if not is_long and (value := _certain(line)) is not None:
-            self._offset, self._line, self._start = end, number + 1, end
-            yield Found(number, value)
-            return
+    def _of_whole(self, line: bytes, over: int, *, is_long: bool) -> Iterator[Found | Problem]:
+        number, end = self._line, self.offset + len(line) + over + 1
         if is_long:
-            items = [item for item, _ in leading(line[:room], number)]
+            items = [item for item, _ in leading(line[: max(self.limit - self.offset + self._start, 0)], number)]
             items.append(Problem(number, f"longer than {self.limit} bytes; not read"))
         else:
             items = list(of_line(line, number))
         self._settled = False
         yield from items[:-1]
         self._settled = True
-        self._offset, self._line, self._start = end, number + 1, end
+        self.offset, self._line, self._start = end, number + 1, end
         yield from items[-1:]
 
     def _of_open(self, line: bytes, over: int) -> Iterator[Found | Problem]:
         taken = list(leading(line, self._line))
-        begin = self._offset
+        begin = self.offset
         for item, end in taken:
-            self._offset = begin + end
+            self.offset = begin + end
             yield item
-        rest = line[self._offset - begin :]
+        rest = line[self.offset - begin :]
         too_long = Problem(self._line, f"longer than {self.limit} bytes; not read") if over else None
         if problem := too_long or incomplete_line_problem(rest, self._line):
             self.ends_unreadable = True
