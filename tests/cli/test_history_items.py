@@ -112,7 +112,7 @@ SAID: list[tuple[Any, tuple[str, str, tuple[str, ...]]]] = [
 
 @pytest.mark.parametrize(("said", "right"), SAID)
 def test_an_item_of_any_type_says_what_a_person_reads_of_it(said: Any, right: tuple[str, str, tuple[str, ...]]) -> None:
-    found = item_text.said(said)
+    found = item_text.display_of(said)
 
     assert (found.who, found.text, found.marks) == right
 
@@ -120,9 +120,13 @@ def test_an_item_of_any_type_says_what_a_person_reads_of_it(said: Any, right: tu
 def test_encoded_text_is_whole_with_full() -> None:
     picture = {"role": "user", "content": [{"type": "input_image", "image_url": PICTURE}]}
 
-    assert item_text.said(picture, full=True).text == f"[input_image: image_url {PICTURE}]"
-    assert item_text.said({"type": "compaction", "encrypted_content": "g"}, full=True).text == "encrypted_content: g"
-    assert item_text.said(user("a" * 300)).text == "a" * 300  # what somebody said is never taken for something encoded
+    assert item_text.display_of(picture, full=True).text == f"[input_image: image_url {PICTURE}]"
+    assert (
+        item_text.display_of({"type": "compaction", "encrypted_content": "g"}, full=True).text == "encrypted_content: g"
+    )
+    assert (
+        item_text.display_of(user("a" * 300)).text == "a" * 300
+    )  # what somebody said is never taken for something encoded
 
 
 JSON = st.recursive(
@@ -137,7 +141,7 @@ TYPES = ("message", "function_call", "shell_call_output", "reasoning", "mcp_appr
 @settings(max_examples=examples(300), deadline=None)
 @given(st.dictionaries(st.sampled_from(NAMES), JSON | st.sampled_from(TYPES), max_size=6), st.booleans())
 def test_any_item_can_be_shown(odd: Any, full: bool) -> None:
-    found = item_text.said(odd, full=full)
+    found = item_text.display_of(odd, full=full)
 
     assert found.who
     assert isinstance(found.text, str)

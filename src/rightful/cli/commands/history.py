@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--limit must be 0 (all items) or more; nothing was shown.")
     with options.open_for_reading(args) as ledger:
         at = _position(ledger, args.at)
-        seen = _seen(ledger, options.session_with_rows(ledger, args.session), at)
-        if seen.is_empty and at is not None and not args.at.isdecimal():
+        answer = _answer(ledger, options.session_with_rows(ledger, args.session), at)
+        if answer.is_empty and at is not None and not args.at.isdecimal():
             terminal.note_stderr(
                 "Nothing of it had been recorded by then; --at is a time of recording, not the time of an event."
             )
@@ -56,13 +56,13 @@ def run(args: argparse.Namespace) -> int:
         from rightful.cli.show import history_documents as documents
 
         make = documents.full if args.full else documents.diff if args.diff else documents.view
-        terminal.print_json(make(seen, args.limit or 0))
+        terminal.print_json(make(answer, args.limit or 0))
         return terminal.DONE
-    from rightful.cli.show import show_history as told
+    from rightful.cli.show import show_history
 
-    show = told.full if args.full else told.diff if args.diff else told.view
+    show = show_history.full if args.full else show_history.diff if args.diff else show_history.view
     default = 0 if args.all else _COMPACTIONS if args.diff else _ITEMS
-    show(seen, default if args.limit is None else args.limit, whole=args.all)
+    show(answer, default if args.limit is None else args.limit, whole=args.all)
     return terminal.DONE
 
 
@@ -85,16 +85,16 @@ def _position(ledger: Ledger, given: str | None) -> int | None:
     return at
 
 
-def _seen(ledger: Ledger, session: str, at: int | None) -> HistoryAnswer:
+def _answer(ledger: Ledger, session: str, at: int | None) -> HistoryAnswer:
     """Return the history of a session; where its own is empty, that of the one name of its run that has one."""
-    from rightful.cli.show.history_answer import seen
+    from rightful.cli.show.history_answer import answer_of
     from rightful.projections.transcripts.session_rows import names_of
 
-    own = seen(ledger, session, at)
+    own = answer_of(ledger, session, at)
     if not own.is_empty:
         return own
     options.catch_up(ledger)
-    found = [seen(ledger, name, at) for name in names_of(ledger.projected(), session)[1:]]
+    found = [answer_of(ledger, name, at) for name in names_of(ledger.projected(), session)[1:]]
     joined = [history for history in found if not history.is_empty]
     if len(joined) == 1:
         return joined[0]._replace(requested=session)

@@ -27,14 +27,14 @@ _ENCODED = re.compile(r"(?:data:(?P<kind>[\w.+-]+/[\w.+-]+)?[^,\s]*,)?[A-Za-z0-9
 _OURS = frozenset({"type", "role", "id", "status", "content"})
 
 
-class Said(NamedTuple):
-    """What an item says.
+class Display(NamedTuple):
+    """The text of an item.
 
     Attributes:
-        who: Who says it, or what it is, in words.
-        text: What is said; may be empty.
-        marks: What is to be known of it, in words.
-        is_result: It is what a tool answered, which no agent says.
+        who: The speaker, or the kind of item, in words.
+        text: Its text; may be empty.
+        marks: Further facts, in words.
+        is_result: It is a tool's output, so no agent is named.
         is_empty: It is a message without text.
     """
 
@@ -50,52 +50,53 @@ class Said(NamedTuple):
         return EMPTY if self.is_empty else self.text
 
 
-def said(item: Any, *, full: bool = False) -> Said:  # noqa: ANN401 - an item of any form
-    """Return what an item says.
+def display_of(item: Any, *, full: bool = False) -> Display:  # noqa: ANN401 - an item of any form
+    """Return the text of an item.
 
     Args:
         item: The item.
         full: Include encrypted text and images, which people cannot read.
     """
-    first, *others = [_said(kind, fields, item, full=full) for kind, fields in item_parts(item)] or [Said("item", "")]
+    parts = [_display_of_part(kind, fields, item, full=full) for kind, fields in item_parts(item)]
+    first, *others = parts or [Display("item", "")]
     if not others:
         return first
     more = [f"{other.who}:{_below(other.text)}" if other.text else other.who for other in others]
     marks = tuple(dict.fromkeys(mark for part in (first, *others) for mark in part.marks))
-    return Said(first.who, "\n".join([*([first.text] if first.text else []), *more]), marks)
+    return Display(first.who, "\n".join([*([first.text] if first.text else []), *more]), marks)
 
 
-def _said(kind: str, fields: Mapping[str, Any], item: Any, *, full: bool) -> Said:  # noqa: ANN401 - as above
+def _display_of_part(kind: str, fields: Mapping[str, Any], item: Any, *, full: bool) -> Display:  # noqa: ANN401 - as above
     match kind:
         case "message":
             text = spoken(fields["content"], full=full)
-            return Said(str(fields["role"]) or "message", text, is_empty=not text.strip())
+            return Display(str(fields["role"]) or "message", text, is_empty=not text.strip())
         case "thought":
-            return Said("thought", spoken(fields["content"] or None, full=full), _sealed(item))
+            return Display("thought", spoken(fields["content"] or None, full=full), _sealed(item))
         case "tool_call":
             given = arguments(fields.get("arguments"), full=full)
-            return Said(f"tool {fields.get('name') or 'of unknown name'} (call {fields['call']})", given)
+            return Display(f"tool {fields.get('name') or 'of unknown name'} (call {fields['call']})", given)
         case "tool_result":
             marks = ("failed",) if fields["is_error"] else ()
             output = fields["output"]
             answer = value(output, full=full) if isinstance(output, str) else spoken(output, full=full)
-            return Said(f"result of call {fields['call']}", answer, marks, is_result=True)
+            return Display(f"result of call {fields['call']}", answer, marks, is_result=True)
         case "interaction_requested" | "interaction_answered":
             word = "asked" if kind == "interaction_requested" else "answered"
             rest = {name: value for name, value in fields["payload"].items() if name not in _OURS}
-            return Said(f"{word} {fields['interaction']} ({fields['kind']})", arguments(rest, full=full))
+            return Display(f"{word} {fields['interaction']} ({fields['kind']})", arguments(rest, full=full))
         case _:
             return _data(fields, item, full=full)
 
 
-def _data(fields: Mapping[str, Any], item: Any, *, full: bool) -> Said:  # noqa: ANN401 - as above
+def _data(fields: Mapping[str, Any], item: Any, *, full: bool) -> Display:  # noqa: ANN401 - as above
     """Return what an item says that is of no kind which is known here: its members."""
     data = fields.get("data")
     if isinstance(data, Mapping):
         data = {name: value for name, value in data.items() if name != "type"}
         if not full and data.get("encrypted_content") is not None:
             data = {name: value for name, value in data.items() if name not in {"encrypted_content", "id"}}
-    return Said(str(fields.get("name") or "item"), arguments(data, full=full) if data != {} else "", _sealed(item))
+    return Display(str(fields.get("name") or "item"), arguments(data, full=full) if data != {} else "", _sealed(item))
 
 
 def _sealed(item: Any) -> tuple[str, ...]:  # noqa: ANN401 - as above
@@ -104,14 +105,14 @@ def _sealed(item: Any) -> tuple[str, ...]:  # noqa: ANN401 - as above
     return (f"encrypted, {plural(len(sealed), 'character')}",) if isinstance(sealed, str) and sealed else ()
 
 
-def spoken(said: Any, *, full: bool = False) -> str:  # noqa: ANN401 - content is any JSON value
+def spoken(parts: Any, *, full: bool = False) -> str:  # noqa: ANN401 - content is any JSON value
     """Return content as text: what a person reads of it, and what else it has by name."""
-    if isinstance(said, str) or said is None or said is UNSET:
-        return said if isinstance(said, str) else ""
-    if isinstance(said, list):
-        return "\n".join(_part(part, full=full) for part in said)
-    text = text_of(said)
-    return text if text is not None else arguments(said, full=full)
+    if isinstance(parts, str) or parts is None or parts is UNSET:
+        return parts if isinstance(parts, str) else ""
+    if isinstance(parts, list):
+        return "\n".join(_part(part, full=full) for part in parts)
+    text = text_of(parts)
+    return text if text is not None else arguments(parts, full=full)
 
 
 def _part(part: Any, *, full: bool) -> str:  # noqa: ANN401 - a part of any form
@@ -136,11 +137,11 @@ def others(parts: Any) -> list[str]:  # noqa: ANN401 - content of any form
     ]
 
 
-def arguments(said: Any, *, full: bool = True) -> str:  # noqa: ANN401 - content is any JSON value
+def arguments(data: Any, *, full: bool = True) -> str:  # noqa: ANN401 - content is any JSON value
     """Return an object with one member per line, and any other value unchanged."""
-    if isinstance(said, Mapping) and said:
-        return "\n".join(f"{name}:{beside(value(item, full=full))}" for name, item in said.items())
-    return "" if said is UNSET or said is None else value(said, full=full)
+    if isinstance(data, Mapping) and data:
+        return "\n".join(f"{name}:{beside(value(item, full=full))}" for name, item in data.items())
+    return "" if data is UNSET or data is None else value(data, full=full)
 
 
 def beside(text: str) -> str:
@@ -152,23 +153,23 @@ def _below(text: str) -> str:
     return "\n" + "\n".join(f"  {line.expandtabs(TAB)}" for line in text.split("\n"))
 
 
-def value(said: Any, *, full: bool = True) -> str:  # noqa: ANN401 - content is any JSON value
+def value(data: Any, *, full: bool = True) -> str:  # noqa: ANN401 - content is any JSON value
     """Return any value as text; an encoded one as its length, unless `full`."""
-    if isinstance(said, str):
-        return said if full else _readable(said)
-    return json.dumps(content.escape(said if full else _all_readable(said))[0], ensure_ascii=False)
+    if isinstance(data, str):
+        return data if full else _readable(data)
+    return json.dumps(content.escape(data if full else _all_readable(data))[0], ensure_ascii=False)
 
 
-def _all_readable(said: Any) -> Any:  # noqa: ANN401 - content is any JSON value
-    if isinstance(said, Mapping):
-        return {name: _all_readable(item) for name, item in said.items()}
-    if isinstance(said, list):
-        return [_all_readable(part) for part in said]
-    return _readable(said) if isinstance(said, str) else said
+def _all_readable(data: Any) -> Any:  # noqa: ANN401 - content is any JSON value
+    if isinstance(data, Mapping):
+        return {name: _all_readable(item) for name, item in data.items()}
+    if isinstance(data, list):
+        return [_all_readable(part) for part in data]
+    return _readable(data) if isinstance(data, str) else data
 
 
-def _readable(said: str) -> str:
+def _readable(text: str) -> str:
     """Return a text, or what it is where it is an image or what else is encoded."""
-    if len(said) < _UNREADABLE_CHARS or (found := _ENCODED.match(said)) is None:
-        return said
-    return f"[{found['kind'] or 'encoded'}, {plural(len(said), 'character')}]"
+    if len(text) < _UNREADABLE_CHARS or (found := _ENCODED.match(text)) is None:
+        return text
+    return f"[{found['kind'] or 'encoded'}, {plural(len(text), 'character')}]"

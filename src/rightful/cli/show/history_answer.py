@@ -22,16 +22,14 @@ class HistoryAnswer(NamedTuple):
     """A history, as it was at one position.
 
     Attributes:
-        session: Whose.
-        position: The position.
         ledger: The ledger's id.
-        commitment: That of the row at the position.
+        commitment: The commitment of the row at the position.
         shown: The ids of the items that the model would see next, in order.
-        left_out: The ids of the outputs that it would not, since their call is gone.
+        left_out: The ids of the outputs that are not shown, since their call was removed.
         whole: Everything that was ever in it, in the order of the log, and its compactions.
-        entries: That by the item's id.
-        stands_for: The compaction of each item that replaces what the compaction covered.
-        rows: The metadata of its rows.
+        entries: The entries of `whole`, by the item's id.
+        compactions: The compaction of each item that is its summary.
+        rows: The annotations of its rows.
         owed: The compaction that is owed; None if none is.
         requested: The requested session, if its own history is empty and this is the history of another name.
         joined: The names of its run that have a history, where there are several and its own is empty.
@@ -46,7 +44,7 @@ class HistoryAnswer(NamedTuple):
     left_out: list[ItemKey]
     whole: FullHistory
     entries: dict[ItemKey, HistoryEntry]
-    stands_for: dict[ItemKey, Compaction]
+    compactions: dict[ItemKey, Compaction]
     rows: Rows
     owed: RowAnnotations | None
     is_past: bool
@@ -62,8 +60,8 @@ class HistoryAnswer(NamedTuple):
         """Return the ids of the last items that are shown; of all if 0."""
         return self.shown[-limit:] if limit else self.shown
 
-    def metadata(self, position: int) -> RowAnnotations | None:
-        """Return the metadata of the row at a position."""
+    def row(self, position: int) -> RowAnnotations | None:
+        """Return the annotations of the row at a position."""
         return self.rows.at.get(position)
 
     def token(self, limit: int) -> Token:
@@ -75,13 +73,8 @@ class HistoryAnswer(NamedTuple):
         return sum(length(self.entries[id_].item) for id_ in ids if id_ in self.entries)
 
 
-def seen(ledger: Ledger, session: str, at: int | None) -> HistoryAnswer:
-    """Return a session's history.
-
-    Args:
-        ledger: The ledger.
-        session: The session's name in full.
-        at: The position; the end of the ledger if None.
+def answer_of(ledger: Ledger, session: str, at: int | None) -> HistoryAnswer:
+    """Return a session's history at a position; at the end of the ledger if None.
 
     Raises:
         UpgradeError: A row is of a newer version.
@@ -99,7 +92,7 @@ def seen(ledger: Ledger, session: str, at: int | None) -> HistoryAnswer:
         left_out=left_out,
         whole=whole,
         entries={entry.id: entry for entry in whole.entries},
-        stands_for={id_: compaction for compaction in whole.compactions for id_ in compaction.put},
+        compactions={id_: compaction for compaction in whole.compactions for id_ in compaction.put},
         rows=rows,
         owed=None if fold.owed is None else rows.deferred,
         is_past=at is not None,

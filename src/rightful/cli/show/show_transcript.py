@@ -311,7 +311,7 @@ def _said(entry: Entry, view: View) -> str:
 
 def _summary_text(entry: Entry, view: View) -> str:
     """Return the summary of a compaction: the tool's own text, and each item with its speaker."""
-    said = [item_text.said(item, full=view.full) for item in entry.items or ()]
+    said = [item_text.display_of(item, full=view.full) for item in entry.items or ()]
     summary = entry.text if entry.text and not any(entry.text in part.text for part in said) else None
     lines = [
         "".join(
