@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rightful.errors import PolicyError, UsageError
-from rightful.histories.covered_items import names_of
+from rightful.histories.covered_items import stored_names
 from rightful.importers.bandits.bandit_documents import _count
 from rightful.importers.gptme.conversation_events import _model_of
 from rightful.policies import _checked
@@ -18,7 +18,7 @@ def test_a_lone_surrogate_is_no_policy() -> None:
 
 def test_a_lone_surrogate_is_no_item_of_a_history() -> None:
     with pytest.raises(UsageError, match="Invalid item names"):
-        names_of(["\ud800"])
+        stored_names(["\ud800"])
 
 
 def test_a_message_whose_metadata_is_a_lone_surrogate_names_no_model() -> None:

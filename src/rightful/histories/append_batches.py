@@ -36,7 +36,7 @@ def encoded_items(items: list[Any]) -> bytes:
 
 
 def events_of(
-    session: str, items: list[Any], run: str, said: Batch, read: HistoryRead | None, *, producer: str, at: datetime
+    session: str, items: list[Any], run: str, batch: Batch, read: HistoryRead | None, *, producer: str, at: datetime
 ) -> list[HistoryAppended]:
     """Return the events of a batch, to be written in one append.
 
@@ -46,7 +46,7 @@ def events_of(
         session: The session of the history.
         items: The items to append, at least one.
         run: The key of the run, or a key generated for this call.
-        said: The facts about the items; agent and usage are stored in the first event.
+        batch: The facts about the items; agent and usage are stored in the first event.
         read: The preceding read.
         producer: The producer's name.
         at: The time of the events.
@@ -54,20 +54,20 @@ def events_of(
     Raises:
         InvalidEventError: An item is not a JSON value, or exceeds the size of an event.
     """
-    parts = list(_split(items, said, read))
+    parts = list(_split(items, batch, read))
     extra = None if len(parts) == 1 else {"parts": len(parts)}
     return [
         HistoryAppended(
             producer=producer,
-            key=composite_key(session, "extend", run, said.ordinal or 0, number),
+            key=composite_key(session, "extend", run, batch.ordinal or 0, number),
             session=session,
             at=at,
             items=part,
-            run=said.run,
-            ordinal=said.ordinal,
-            response_id=said.response_id,
-            agent=said.agent if number == 0 else None,
-            usage=said.usage if number == 0 else None,
+            run=batch.run,
+            ordinal=batch.ordinal,
+            response_id=batch.response_id,
+            agent=batch.agent if number == 0 else None,
+            usage=batch.usage if number == 0 else None,
             read=read if number == 0 else None,
             extra=extra,
         )
@@ -81,14 +81,14 @@ def is_same(event: HistoryAppended, body: bytes) -> bool:
     return bytes(found.items) == encoded_items(event.items) and (found.extra or None) == event.extra
 
 
-def _split(items: list[Any], said: Batch, read: HistoryRead | None) -> Iterator[list[Any]]:
+def _split(items: list[Any], batch: Batch, read: HistoryRead | None) -> Iterator[list[Any]]:
     whole = len(encoded_items(items))
-    beside = len(_encode([content.escape(said.usage)[0], read])) + 6 * len(said.agent or "") + _HEAD_BYTES
-    if whole + beside <= limits.EVENT_BYTES:
+    facts_bytes = len(_encode([content.escape(batch.usage)[0], read])) + 6 * len(batch.agent or "") + _HEAD_BYTES
+    if whole + facts_bytes <= limits.EVENT_BYTES:
         yield items
         return
     part: list[Any] = []
-    size = beside
+    size = facts_bytes
     for at, item in enumerate(items):
         more = len(_encode(content.escape(item)[0])) + 1
         if more + _HEAD_BYTES > limits.EVENT_BYTES:

@@ -16,7 +16,7 @@ from rightful.projections.histories.item_groups import split_pairs, whole
 from rightful.tokens import Token
 
 
-def names_of(named: Iterable[Any]) -> Covers:
+def stored_names(named: Iterable[Any]) -> Covers:
     """Convert names of items to their stored form.
 
     Raises:
@@ -42,13 +42,13 @@ def covers_of(token: Token, fold: Fold, named: Covers | None) -> Covers:
         UsageError: A named item was neither read nor appended with the token, or a group would be split.
     """
     view, _ = fold.view.shown()
-    own = seen(token, fold)
+    own = known_items(token, fold)
     if named is None:
         chosen = whole({item.id for item in own}, view)
     else:
-        asked = _resolved(named, own, token)
-        chosen = [item.id for item in own if item.id in asked]
-        _refuse_cuts(asked, view)
+        requested = _resolved_names(named, own, token)
+        chosen = [item.id for item in own if item.id in requested]
+        _refuse_split_groups(requested, view)
     covers = ranges(chosen)
     if len(covers) > limits.COVERS_COUNT:
         raise UsageError(
@@ -58,7 +58,7 @@ def covers_of(token: Token, fold: Fold, named: Covers | None) -> Covers:
     return msgspec.convert(covers, Covers)
 
 
-def seen(token: Token, fold: Fold) -> list[Item]:
+def known_items(token: Token, fold: Fold) -> list[Item]:
     """Return the items known to the token's owner: those read with it, and those appended with it since."""
     window, _ = fold.view.shown(token.limit, token.position)
     known = {item.id for item in window}
@@ -71,7 +71,7 @@ def seen(token: Token, fold: Fold) -> list[Item]:
     return [*window, *later]
 
 
-def _resolved(names: Covers, own: list[Item], token: Token) -> set[ItemKey]:
+def _resolved_names(names: Covers, own: list[Item], token: Token) -> set[ItemKey]:
     places = {item.id: at for at, item in enumerate(own)}
 
     def place(name: ItemKey) -> int:
@@ -93,8 +93,8 @@ def _resolved(names: Covers, own: list[Item], token: Token) -> set[ItemKey]:
     return found
 
 
-def _refuse_cuts(asked: set[ItemKey], view: list[Item]) -> None:
-    for pair, item in split_pairs(asked, view):
+def _refuse_split_groups(requested: set[ItemKey], view: list[Item]) -> None:
+    for pair, item in split_pairs(requested, view):
         raise UsageError(
             f"Call {pair[1]!r} would be separated from its output: item {item.id[1]} of event {item.id[0]} was named "
             "without the rest of its group, or has no output yet. Nothing was written. Cover both, or neither."

@@ -21,15 +21,15 @@ def full_history(session: str, position: int, fold: Fold) -> FullHistory:
     entries = [
         HistoryEntry(
             id=item.id,
-            item=said,
+            item=content,
             position=item.position,
             fate=chronicle.fates.get(item.id, ("left out" if fold.view.is_left_out(item) else "shown", 0))[0],
             by=chronicle.fates[item.id][1] if item.id in chronicle.fates else None,
             summary=item.id in chronicle.summaries,
         )
-        for item, said in zip(kept, objects(kept), strict=True)
+        for item, content in zip(kept, objects(kept), strict=True)
     ]
-    entries.sort(key=lambda one: (one.position, one.id[1]))
+    entries.sort(key=lambda entry: (entry.position, entry.id[1]))
     return FullHistory(
         session=session,
         position=position,

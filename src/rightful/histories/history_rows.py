@@ -42,18 +42,18 @@ def folded(log: Log, session: str, until: int, *, whole: bool = False, without: 
     try:
         follow(log, fold, session, 0, until)
     except RefoldError:
-        return _folded_with_care(log, session, until, whole=whole, without=without)
+        return _folded_in_steps(log, session, until, whole=whole, without=without)
     return fold
 
 
-def _folded_with_care(log: Log, session: str, until: int, *, whole: bool, without: Without | None) -> Fold:
+def _folded_in_steps(log: Log, session: str, until: int, *, whole: bool, without: Without | None) -> Fold:
     """Return the fold of a history with withdrawn events, or that was forked from another one."""
     is_appended: set[str] = set()
     while True:
         fold = Fold(whole=whole)
         for name, end, shown in chain(log, session, until):
-            of_itself = without if name == session else None
-            fold.fork(Shown(shown.settled, shown.forked_at, name in is_appended, of_itself, shown.placed))
+            ignored = without if name == session else None
+            fold.fork(Shown(shown.settled, shown.forked_at, name in is_appended, ignored, shown.placed))
             try:
                 follow(log, fold, name, 0, end, is_new=True)
             except RefoldError:
@@ -80,10 +80,12 @@ def follow(log: Log, fold: Fold, session: str, after: int, until: int, *, is_new
     """
     placed = fold.shown.placed if is_new else {}
     for page in log.of_session(session, None, after, until):
-        fold_rows(fold, _in_place(log, placed, page, until) if placed else page, is_new=is_new)
+        fold_rows(fold, _with_replacements(log, placed, page, until) if placed else page, is_new=is_new)
 
 
-def _in_place(log: Log, placed: Mapping[str, Sequence[str]], rows: Iterable[Stored], until: int) -> Iterator[Stored]:
+def _with_replacements(
+    log: Log, placed: Mapping[str, Sequence[str]], rows: Iterable[Stored], until: int
+) -> Iterator[Stored]:
     """Yield rows. The rows of a replacement follow the withdrawn event, and are omitted at their own position."""
     moved = {id_ for ids in placed.values() for id_ in ids}
     for row in rows:
@@ -127,8 +129,8 @@ def chain(log: Log, session: str, until: int) -> list[tuple[str, int, Shown]]:
         found.insert(0, (session, until, Shown(settled, 0 if fork is None else fork.position, placed=placed)))
         if fork is None:
             return found
-        said = body_of(fork.envelope, fork.body or b"", fork.position)
-        session, until = said.of, said.through
+        event = body_of(fork.envelope, fork.body or b"", fork.position)
+        session, until = event.of, event.through
 
 
 def _fork(log: Log, session: str, until: int, settled: dict[str, frozenset[int]]) -> Stored | None:
@@ -138,8 +140,8 @@ def _fork(log: Log, session: str, until: int, settled: dict[str, frozenset[int]]
         for row in page:
             if row.body is None or not shown.counts(row):
                 continue
-            said = body_of(row.envelope, row.body, row.position)
-            if said.through >= row.position:
+            event = body_of(row.envelope, row.body, row.position)
+            if event.through >= row.position:
                 continue
             before = log.of_session(session, HISTORY - {"history.forked"}, until=row.position - 1)
             return None if any(shown.counts(earlier) for found in before for earlier in found) else row

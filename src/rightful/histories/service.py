@@ -20,7 +20,7 @@ from rightful.histories import full_history
 from rightful.histories.answer import affects, history_from, is_small
 from rightful.histories.append_batches import as_list, encoded_items, events_of, is_same
 from rightful.histories.cached_views import CachedView, Views
-from rightful.histories.covered_items import covers_of, names_of, seen
+from rightful.histories.covered_items import covers_of, known_items, stored_names
 from rightful.histories.history_model import FullHistory, History
 from rightful.histories.history_rows import folded
 from rightful.histories.send import any_of, send
@@ -70,17 +70,17 @@ class Histories:
             UsageError: The limit is negative.
             UpgradeError: A row of the history is newer than this program.
         """
-        undone = None if without is None else Without(*without)
+        ignored = None if without is None else Without(*without)
         cached = self._views.of(session)
-        return run_locked(cached.lock, self._history, session, limit, undone, cached)
+        return run_locked(cached.lock, self._history, session, limit, ignored, cached)
 
-    def _history(self, session: str, limit: int | None, undone: Without | None, cached: CachedView) -> History:
+    def _history(self, session: str, limit: int | None, ignored: Without | None, cached: CachedView) -> History:
         fold = self._views.catch_up(session, cached)
         head = cached.position
         token = Token(session, head, self._ledger_id, limit, commitment=self._views.commitment(head))
-        if undone is not None and affects(fold, undone):
-            fold = folded(self.log, session, head, without=undone)
-            token = structs.replace(token, without=undone[:2], compactions=undone.compactions)
+        if ignored is not None and affects(fold, ignored):
+            fold = folded(self.log, session, head, without=ignored)
+            token = structs.replace(token, without=ignored[:2], compactions=ignored.compactions)
         return history_from(fold, token)
 
     def ready(
@@ -105,13 +105,12 @@ class Histories:
         cached = self._views.of(session)
         if cached.lock.locked():
             return None
-        undone = (
-            None if without is None else Without(*without)
-        )  # another thread may still acquire the lock first; then this waits
-        return run_locked(cached.lock, self._ready, session, limit, undone, cached, fold_recent=fold_recent)
+        ignored = None if without is None else Without(*without)
+        # another thread may still acquire the lock first; then this waits
+        return run_locked(cached.lock, self._ready, session, limit, ignored, cached, fold_recent=fold_recent)
 
     def _ready(
-        self, session: str, limit: int | None, undone: Without | None, cached: CachedView, *, fold_recent: bool
+        self, session: str, limit: int | None, ignored: Without | None, cached: CachedView, *, fold_recent: bool
     ) -> History | None:
         head = self.log.head()
         if fold_recent:
@@ -120,7 +119,7 @@ class Histories:
         commitment = self._views.known_commitment(head)
         if fold is None or cached.position != head or commitment is None:
             return None
-        if (undone is not None and affects(fold, undone)) or not is_small(fold, limit):
+        if (ignored is not None and affects(fold, ignored)) or not is_small(fold, limit):
             return None
         return history_from(fold, Token(session, head, self._ledger_id, limit, commitment=commitment))
 
@@ -163,17 +162,17 @@ class Histories:
         """
         token = to if isinstance(to, Token) else Token(to, 0, self._ledger_id, void="nothing was read")
         self._check_ledger(token)
-        put, said = as_list(items), batch or Batch()
-        if (said.run is None) != (said.ordinal is None):
+        appended, facts = as_list(items), batch or Batch()
+        if (facts.run is None) != (facts.ordinal is None):
             raise UsageError("`run` and `ordinal` must be given together. Nothing was written. Pass both, or neither.")
-        if not put:
+        if not appended:
             return token
         events = events_of(
             token.session,
-            put,
-            said.run or uuid.uuid4().hex,
-            said,
-            None if token.void else HistoryRead(position=token.position, covered=said.covered),
+            appended,
+            facts.run or uuid.uuid4().hex,
+            facts,
+            None if token.void else HistoryRead(position=token.position, covered=facts.covered),
             producer=self._producer,
             at=times.at_of(self._clock()),
         )
@@ -187,7 +186,7 @@ class Histories:
                 rows = self.log.of_id(id_)
                 if not rows or (rows[0].body is not None and not is_same(event, rows[0].body)):
                     at = next(row.position for own_id in ids for row in self.log.of_id(own_id))
-                    raise RunDiffersError(token.session, said.run or "", said.ordinal or 0, at) from None
+                    raise RunDiffersError(token.session, facts.run or "", facts.ordinal or 0, at) from None
         own = [Wrote(id_, len(event.items)) for id_, event in zip(ids, events, strict=True) if event.items]
         return structs.replace(token, wrote=(*token.wrote, *own))
 
@@ -313,8 +312,8 @@ class Histories:
         if token.void:
             raise VoidTokenError(token.session, token.void)
         self._check_ledger(token)
-        put, named = as_list(items), None if covers is None else names_of(covers)
-        digest = hashlib.sha256(_deterministic([token.key(), named]) + encoded_items(put)).hexdigest()
+        summary, named = as_list(items), None if covers is None else stored_names(covers)
+        digest = hashlib.sha256(_deterministic([token.key(), named]) + encoded_items(summary)).hexdigest()
         key = composite_key(token.session, "compact", token.position, digest)
         if (before := self._receipt(key)) is not None:
             return before
@@ -328,7 +327,7 @@ class Histories:
                 after=token.position,
                 response_id=response_id,
                 mode=mode,
-                items=put,
+                items=summary,
                 run=run,
                 usage=dict(usage) if usage is not None else None,
                 ordinal=ordinal,
@@ -362,9 +361,9 @@ class Histories:
         if fold.changed_at > token.position:
             raise StaleTokenError(token.session, token.position, self._changed(token))
         if token.without is not None:
-            undone = Without(*token.without, token.compactions)
-            fold = folded(self.log, token.session, head, without=undone)
-        self._check_wrote(token, {item.id[0] for item in seen(token, fold)})
+            ignored = Without(*token.without, token.compactions)
+            fold = folded(self.log, token.session, head, without=ignored)
+        self._check_wrote(token, {item.id[0] for item in known_items(token, fold)})
         return covers_of(token, fold, named)
 
     def _check_ledger(self, token: Token) -> None:
