@@ -16,7 +16,7 @@ from tests.strategies import Wire
 import rightful
 from rightful.backfill.apply_plan import Done, apply, rollback
 from rightful.backfill.plan_document import Plan, PlanRequest
-from rightful.backfill.planning import Books, planned
+from rightful.backfill.planning import Books, make_plan
 from rightful.backfill.publication_status import TargetStatus, status
 from rightful.policies import policy_of
 
@@ -95,12 +95,12 @@ def asked(target: Path, reader: str = "gptme-sessions", policy: Any = "bound", *
 
 def plan_of(path: Path, target: Path, reader: str = "gptme-sessions", policy: Any = "bound", **more: Any) -> Plan:
     with books(path) as found:
-        return planned(found, asked(target, reader, policy, **more)).plan
+        return make_plan(found, asked(target, reader, policy, **more)).plan
 
 
 def bytes_of(path: Path, target: Path, reader: str = "gptme-sessions", policy: Any = "bound", **more: Any) -> bytes:
     with books(path) as found:
-        return planned(found, asked(target, reader, policy, **more)).data
+        return make_plan(found, asked(target, reader, policy, **more)).data
 
 
 def applied(path: Path, plan: Plan) -> Done:

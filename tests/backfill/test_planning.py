@@ -35,7 +35,7 @@ from tests.readers_of_tools import Bandit
 
 import rightful
 from rightful.backfill.plan_document import Plan, plan_from
-from rightful.backfill.planning import planned
+from rightful.backfill.planning import make_plan
 from rightful.errors import PolicyError, TargetError, UsageError
 from rightful.importers.bandits.bandit_file import read
 
@@ -348,7 +348,7 @@ def test_a_balance_that_no_event_can_hold_is_refused(tmp_path: Path) -> None:
 def test_a_plan_comes_back_from_its_document_and_a_changed_one_does_not(tmp_path: Path) -> None:
     path = ledger_with(tmp_path)
     with books(path) as found:
-        plan = planned(found, asked(tmp_path / "b.json")).plan
+        plan = make_plan(found, asked(tmp_path / "b.json")).plan
 
     document = msgspec.json.decode(plan.document())
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rightful import limits
 from rightful.backfill import reference_repair, target_file
-from rightful.backfill.reference_repair import Repaired, repaired
+from rightful.backfill.reference_repair import Repair, repaired
 from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError
 from rightful.locate.record_lines import rows_of
 
@@ -22,7 +22,7 @@ NESTED = b'{"x": {"trajectory_path": 1}, "trajectory_path": '
 LONG = b'{"n": NaN, "i": 1' + b"0" * 5000 + b', "trajectory_path": '
 
 
-def write(path: Path, owners: dict[str, str], looked: bytes | None = None) -> Repaired:
+def write(path: Path, owners: dict[str, str], looked: bytes | None = None) -> Repair:
     seen = target_file.read_plannable(str(path))
     rows = rows_of(looked or seen.data or b"", str(path)).rows
     return reference_repair.write_back(str(path), seen, tuple(row for row in rows if row.is_missing), owners)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rightful import content
 from rightful.encoding import envelope, wire
 from rightful.events import BalanceOpened
-from rightful.importers.bandits.bandit_documents import Opened, document
+from rightful.importers.bandits.bandit_documents import ParsedState, document
 from rightful.importers.bandits.bandit_formats import form_of
 
 SIX = {
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 def stored(value: Json) -> BalanceOpened:
     """The event of a file as the ledger gives it back: through the wire, the stored body and the escapes."""
-    opened = Opened(value)
+    opened = ParsedState(value)
     event = wire.check(
         {
             "type": "balance.opened", "producer": "bandit-state", "key": "k", "at": "2026-08-01T10:00:00Z",
@@ -72,12 +72,12 @@ def said(value: object) -> str:
 )
 def test_a_form_is_told_by_what_an_arm_has(form: str, value: Json) -> None:
     assert form_of(value) == form
-    assert Opened(value).extra["form"] == form
+    assert ParsedState(value).extra["form"] == form
 
 
 def test_what_has_a_field_does_not_stand_in_extra_too() -> None:
     contexts = {"x": {'["code", "opus"]': SIX, '["code", null]': SIX}}
-    opened = Opened({"arms": {"x": SIX}, "total_sessions": 3, "created": "a", "contextual_arms": contexts})
+    opened = ParsedState({"arms": {"x": SIX}, "total_sessions": 3, "created": "a", "contextual_arms": contexts})
 
     state = {"alpha": 2.5, "beta": 1.5, "n": 2, "rewards": 1, "last_updated": "2026-08-01"}
     assert opened.arms == {"x": state}
@@ -92,7 +92,7 @@ def test_what_has_a_field_does_not_stand_in_extra_too() -> None:
 def test_what_has_no_field_stands_in_extra_at_its_level() -> None:
     arm = SIX | {"arm_id": "another", "confounded": True}
     contexts = {"x": {'["code"]': SIX | {"note": 1}, '["a","b"]': SIX}}
-    opened = Opened({"arms": {"x": arm, "y": PM}, "version": 2, "contextual_arms": contexts})
+    opened = ParsedState({"arms": {"x": arm, "y": PM}, "version": 2, "contextual_arms": contexts})
 
     assert opened.extra == {
         "form": "lesson-thompson",
@@ -107,7 +107,7 @@ def test_what_has_no_field_stands_in_extra_at_its_level() -> None:
 
 def test_a_judges_counters_stand_apart_and_need_no_belief() -> None:
     value = {"arms": {"x": {"helpful": 4, "harmful": 1, "false_positive": 0, "noop": 2}, "y": PM | {"helpful": 1}}}
-    opened = Opened(value)
+    opened = ParsedState(value)
 
     assert opened.judge == {"x": {"helpful": 4, "harmful": 1, "false_positive": 0, "noop": 2}, "y": {"helpful": 1}}
     assert opened.arms == {"y": {"alpha": 2.0, "beta": 1.0, "n": 1}}
@@ -134,7 +134,7 @@ BAD: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("bad", "what"), BAD)
 def test_an_arm_that_cannot_be_opened_is_a_problem_with_its_place_and_is_kept_raw(bad: object, what: str) -> None:
-    opened = Opened({"arms": {"a": PM, "b": bad, "c": PM}})
+    opened = ParsedState({"arms": {"a": PM, "b": bad, "c": PM}})
 
     assert [str(error) for error in opened.problems] == [what]
     assert list(opened.arms) == ["a", "c"]
@@ -150,7 +150,7 @@ def test_an_arm_that_cannot_be_opened_is_a_problem_with_its_place_and_is_kept_ra
     ],
 )
 def test_a_name_that_no_arm_can_have_is_a_problem(name: str, what: str) -> None:
-    opened = Opened({"arms": {name: PM, "c": PM}})
+    opened = ParsedState({"arms": {name: PM, "c": PM}})
 
     assert [str(error) for error in opened.problems] == [what]
     assert list(opened.arms) == ["c"]
@@ -171,7 +171,7 @@ def test_a_name_that_no_arm_can_have_is_a_problem(name: str, what: str) -> None:
 )
 def test_a_context_that_cannot_be_opened_is_a_problem_and_costs_no_neighbour(contexts: object, what: str) -> None:
     value = {"arms": {"x": SIX}, "contextual_arms": contexts}
-    opened = Opened(value)
+    opened = ParsedState(value)
 
     assert [error.what for error in opened.problems] == [what]
     assert list(opened.arms) == ["x"]
@@ -181,7 +181,7 @@ def test_a_context_that_cannot_be_opened_is_a_problem_and_costs_no_neighbour(con
 def test_a_reward_total_of_another_shape_costs_nothing() -> None:
     """gptme counts a reward above 0.5; others write what they like, and nobody computes with it."""
     value = {"arms": {"x": SIX | {"total_rewards": 1.5}, "y": SIX | {"arm_id": "y", "total_rewards": None}}}
-    opened = Opened(value)
+    opened = ParsedState(value)
 
     assert (opened.problems, opened.arms["x"].get("rewards")) == ([], None)
     assert opened.extra["arms"] == {"x": {"total_rewards": 1.5}, "y": {"total_rewards": None}}
@@ -193,7 +193,7 @@ def test_selections_may_be_written_as_a_float() -> None:
     judged = {"helpful": 1.0, "harmful": 0, "alpha": 2.0, "beta": 1.0, "total_selections": 1, "arm_id": "j"}
     arms = {"x": SIX | {"total_selections": 3.0, "total_rewards": 2.0}, "j": judged}
     value = {"arms": arms, "contextual_arms": {"x": per}, "total_sessions": 4.0}
-    opened = Opened(value)
+    opened = ParsedState(value)
 
     assert (opened.arms["x"]["n"], opened.sessions, opened.problems) == (3, 4, [])
     assert json.dumps(document(stored(value)), sort_keys=True) == json.dumps(value, sort_keys=True)
@@ -202,12 +202,12 @@ def test_selections_may_be_written_as_a_float() -> None:
 def test_a_time_that_is_no_text_in_utf8_is_kept_as_it_is() -> None:
     value = {"arms": {"x": PM | {"last_updated": "2026\udce9"}, "y": PM | {"last_updated": 7}}}
 
-    assert "last_updated" not in Opened(value).arms["x"]
+    assert "last_updated" not in ParsedState(value).arms["x"]
     assert document(stored(value)) == value
 
 
 def test_selections_that_are_not_said_are_none() -> None:
-    opened = Opened({"arms": {"x": {"alpha": 2.0, "beta": 1.5}}})
+    opened = ParsedState({"arms": {"x": {"alpha": 2.0, "beta": 1.5}}})
 
     assert (opened.arms["x"]["n"], opened.uncounted) == (0, 1)
     assert opened.extra["absent"] == {"arms": {"x": ["total_selections"]}}
@@ -259,7 +259,7 @@ def test_the_document_can_be_made_again_from_the_stored_event_alone(value: Json)
 
 @given(documents)
 def test_what_cannot_be_opened_is_said_and_what_is_opened_is_counted(value: Json) -> None:
-    opened = Opened(value)
+    opened = ParsedState(value)
 
     good = 0 if not isinstance(value["arms"], dict) else len(value["arms"])
     assert len(opened.arms.keys() | opened.judge.keys()) + len(opened.problems) >= good

@@ -16,7 +16,7 @@ from tests.projections.telling import exposed, graded
 from tests.readers_of_tools import Bandit
 from tests.strategies import Wire
 
-from rightful.backfill.planning import Books, planned
+from rightful.backfill.planning import Books, make_plan
 from rightful.log.log import Log
 from rightful.projections.projected import Projected
 
@@ -64,7 +64,7 @@ def test_a_state_that_the_log_adds_nothing_to_comes_back_byte_for_byte(arms: Any
         target.write_bytes(text_of(arms, sessions))
 
         for reader in ("gptme-sessions", "lesson-hook", "gptme-hybrid"):
-            assert planned(books_of([]), asked(target, reader)).data == target.read_bytes()
+            assert make_plan(books_of([]), asked(target, reader)).data == target.read_bytes()
 
 
 @SOME
@@ -75,7 +75,7 @@ def test_what_the_log_credits_is_added_and_the_rest_stays(arms: Any, graded_arms
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "bandit-state.json"
         target.write_bytes(text_of(arms, 3))
-        plan, data, _ = planned(books_of(events), asked(target))
+        plan, data, _ = make_plan(books_of(events), asked(target))
         target.write_bytes(data)
         found = Bandit(target)
 

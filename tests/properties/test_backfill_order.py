@@ -15,7 +15,7 @@ from tests.log.memory import MemoryRecorder
 from tests.projections.telling import exposed, graded, linked, opened, retracted
 from tests.strategies import Wire
 
-from rightful.backfill.planning import Books, planned
+from rightful.backfill.planning import Books, make_plan
 from rightful.log.log import Log
 from rightful.projections.projected import Projected
 
@@ -78,5 +78,5 @@ def test_the_order_in_which_the_past_came_to_the_ledger_decides_nothing(
 def _planned(told: list[Wire], target: Path, policy: dict[str, Any]) -> tuple[str, bytes]:
     log = Log(MemoryRecorder())
     log.append(told)
-    plan, data, _ = planned(Books(Projected(log), Path("nowhere"), "memory"), asked(target, policy=policy))
+    plan, data, _ = make_plan(Books(Projected(log), Path("nowhere"), "memory"), asked(target, policy=policy))
     return plan.digest, data

@@ -16,8 +16,8 @@ from msgspec import Struct
 from rightful import times
 from rightful.backfill import target_file as target
 from rightful.backfill.plan_document import Plan, difference
-from rightful.backfill.plan_notes import way_out
-from rightful.backfill.planning import Books, Computed, recomputed
+from rightful.backfill.plan_notes import advice_for
+from rightful.backfill.planning import Books, FullPlan, recompute_plan
 from rightful.backfill.pm_dispatch_backup import Backup
 from rightful.backfill.publication_status import published_elsewhere, published_path
 from rightful.backfill.replaced_bytes import ReplacedBytes
@@ -38,7 +38,7 @@ _BACK_ALL_THE_SAME = (
     "the ledger's folder."
 )
 
-_LEFT = (
+_LEFTOVER = (
     "It may contain the last write of a tool, which is not in the file. Nothing was published. Check its content, and "
     "repeat the command to continue without it."
 )
@@ -79,7 +79,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
     if plan.ledger != books.id:
         raise UsageError(f"the plan for {plan.target} was made from another ledger; nothing was written. Plan again.")
     if plan.refusals and not plan.forced:
-        raise BackfillRefusedError(plan.target, plan.refusals, way_out(plan))
+        raise BackfillRefusedError(plan.target, plan.refusals, advice_for(plan))
     real = target.resolved(plan.target, makes_folder=FORMATS[plan.reader].makes_folder)
     if real != plan.target:
         raise TargetChangedError(real, f"{plan.target} became a link to it after the plan was made")
@@ -90,14 +90,14 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         mine = event_id(PRODUCER, key)
         last = chain[-1] if chain else None
         if last is not None and last.id != mine and _is_in_place(last, seen, plan):
-            return _done(real, "already in place", last)
+            return _result(real, "already in place", last)
         _check_not_superseded(real, plan, chain, mine)
         if last is not None and last.id == mine and seen.sha256 == plan.new_sha256:
             target.sync(real)
-            return _done(real, "already in place", last)
+            return _result(real, "already in place", last)
         if seen.sha256 != plan.previous_sha256:
             raise TargetChangedError(real, "its content is neither what the plan was made for nor what the plan writes")
-        found = _recomputed(books, plan, seen, [publication for publication in chain if publication.id != mine])
+        found = _compute_again(books, plan, seen, [publication for publication in chain if publication.id != mine])
         balances = {balance.sha256 for balance in books.projected.facts.balances if balance.position <= plan.through}
         opened = balances | ({plan.previous_sha256} if found.opened is not None else set())
         event = _publication(plan, key, clock(), opened=plan.new_sha256 in opened)  # if so, the bytes are a tool's own
@@ -131,17 +131,17 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
     """
     real = target.resolved(named)
     logged = published_path(books, real, publication)
-    with target.locked(real, "planned", as_tool=_as_tool(publications(books.projected.log, logged)[logged])):
+    with target.locked(real, "planned", as_tool=_keeps_backup(publications(books.projected.log, logged)[logged])):
         chain, seen = _publications_and_file(books, real, logged)
         if not chain:
             raise UsageError(f"nothing was published {published_elsewhere(books, real)} Nothing was rolled back.")
         last, force_ids = chain[-1], {publication.id for publication in in_force(chain)[-1:]}
         if last.rolled_back is not None and publication in {None, last.rolled_back}:
-            return _finish(books, real, last, seen, force=force)
+            return _complete_rollback(books, real, last, seen, force=force)
         if publication is not None and publication not in force_ids:
             raise UsageError(f"{publication} is not the publication in force of {real}; `backfill status` names it.")
         if not force_ids:
-            return _done(real, "already in place", last)
+            return _result(real, "already in place", last)
         back = in_force(chain)[-1]
         if seen.sha256 not in {back.new, back.previous} and not force:
             raise TargetChangedError(real, "another program wrote it after it was published", _BACK_ALL_THE_SAME)
@@ -154,12 +154,12 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
         return done
 
 
-def _finish(books: Books, real: str, last: Published, seen: FileState, *, force: bool) -> Done:
+def _complete_rollback(books: Books, real: str, last: Published, seen: FileState, *, force: bool) -> Done:
     backup = Backup(ReplacedBytes(books.folder), real, str(last.rolled_back))
     if seen.sha256 == last.new:
         target.sync(real)
         backup.restore()
-        return _done(real, "already in place", last)
+        return _result(real, "already in place", last)
     if seen.sha256 != last.previous and not force:
         raise TargetChangedError(real, "another program wrote it after it was rolled back", _BACK_ALL_THE_SAME)
     found = _kept_bytes(books, real, last.new)
@@ -168,7 +168,7 @@ def _finish(books: Books, real: str, last: Published, seen: FileState, *, force:
     backup.before()
     target.place(real, found, seen, ReplacedBytes(books.folder).keep_at)
     backup.restore()
-    return _done(real, "written" if last.new is not None else "removed", last)
+    return _result(real, "written" if last.new is not None else "removed", last)
 
 
 def _kept_bytes(books: Books, real: str, name: str | None) -> bytes | None:
@@ -180,7 +180,7 @@ def _kept_bytes(books: Books, real: str, name: str | None) -> bytes | None:
     return found
 
 
-def _as_tool(chain: list[Published]) -> bool:
+def _keeps_backup(chain: list[Published]) -> bool:
     return bool(chain) and any(
         form.keeps_backup for form in FORMATS.values() if form.name == chain[-1].said.get("reader")
     )
@@ -206,7 +206,7 @@ def _publications_and_file(books: Books, real: str, logged: str) -> tuple[list[P
     target.drop(target.temporary_path(real))
     if where is not None and (last is None or seen.sha256 != last.previous):  # else it is a half of what we began
         raise TargetChangedError(
-            real, f"an interrupted backfill left a temporary file next to it, which was moved to {where}", _LEFT
+            real, f"an interrupted backfill left a temporary file next to it, which was moved to {where}", _LEFTOVER
         )
     return chain, target.read_state(real)
 
@@ -222,11 +222,11 @@ def _rules(last: Published | None, mine: str) -> Wire:
     return {} if rules is None else {"rules": rules}
 
 
-def _recomputed(books: Books, plan: Plan, seen: FileState, chain: list[Published]) -> Computed:
+def _compute_again(books: Books, plan: Plan, seen: FileState, chain: list[Published]) -> FullPlan:
     """Compute the plan again and compare it, so that exactly the planned bytes are published."""
-    found = recomputed(books, plan, seen, chain)
+    found = recompute_plan(books, plan, seen, chain)
     if found.plan.refusals and not plan.forced:
-        raise BackfillRefusedError(plan.target, found.plan.refusals, way_out(found.plan))
+        raise BackfillRefusedError(plan.target, found.plan.refusals, advice_for(found.plan))
     if (name := difference(plan, found.plan)) is not None:
         what = f"the ledger at position {plan.through} no longer gives what the plan says, or the plan was edited"
         raise TargetChangedError(plan.target, f"{what}: `{name}` differs", "Nothing was written. Plan again.")
@@ -316,7 +316,7 @@ def _append(books: Books, event: Wire) -> Receipt:
     return receipt
 
 
-def _done(real: str, happened: Happened, published: Published) -> Done:
+def _result(real: str, happened: Happened, published: Published) -> Done:
     return Done(
         target=real, happened=happened, publication=published.id, position=published.position,
         sha256=published.new, replaced=published.previous,

@@ -67,7 +67,7 @@ class _Stamp(NamedTuple):
     id: str = ""
 
 
-class Ground(NamedTuple):
+class BeliefInputs(NamedTuple):
     """What the beliefs of a file rest on.
 
     Attributes:
@@ -81,10 +81,10 @@ class Ground(NamedTuple):
     own: list[Balance]
 
 
-def ground_of(
+def belief_inputs(
     facts: Facts, events: dict[int, BalanceOpened], source: str, policy: Policy,
     *, opened: BalanceOpened | None, before: int | None,
-) -> Ground:  # fmt: skip
+) -> BeliefInputs:  # fmt: skip
     """Return facts as they will be once the file's own balance is opened; the columns are shared and not changed.
 
     Which balance of the file counts has nothing to do with the position of a plan: what stands in
@@ -109,10 +109,10 @@ def ground_of(
     others = [balance for balance in facts.balances if balance.source != source]
     every = sorted([*others, *counts], key=lambda balance: balance.position)
     found.balances = [balance._replace(id="", position=0) if balance.source == source else balance for balance in every]
-    return Ground(found, events | {0: events[counts[0].position]} if counts else events, own)
+    return BeliefInputs(found, events | {0: events[counts[0].position]} if counts else events, own)
 
 
-def beliefs_of(ground: Ground, policy: Policy, through: int, decay_at_us: int) -> Beliefs:
+def beliefs_of(ground: BeliefInputs, policy: Policy, through: int, decay_at_us: int) -> Beliefs:
     """Return a policy's beliefs through a position, decayed as of a time (microseconds since 1970, UTC)."""
     made = trace_settlement(ground.facts, policy, through)
     posteriors = posteriors_of(ground.facts, made.settlement, policy, through, decay_at_us)
@@ -127,15 +127,15 @@ def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Nu
     the old numbers: of two states of a file that are opened, the one with the later time counts.
     """
     counted = tallies(found.facts, found.settlement, found.posteriors.policy, found.posteriors.through)
-    file_times, balance_times = _times_of(state), _balance_times(found)
+    file_times, balance_times = _file_times(state), _balance_times(found)
     is_session = np.isin(found.settlement.unit_bin, (CREDITED, EMPTY))
     latest_us = _latest_us(found, found.settlement.unit_grade[is_session])
     opened = [
-        (at_us, _text(at_us)) for at_us in (latest_us, *(balance.at_us for balance in found.own)) if at_us is not None
+        (at_us, _iso(at_us)) for at_us in (latest_us, *(balance.at_us for balance in found.own)) if at_us is not None
     ]
     _, latest = max([*file_times.values(), *opened], key=lambda moment: moment[0], default=(-1, ""))
     created = state.top.get("created")
-    created = created if isinstance(created, str) else _text(_first_us(found))
+    created = created if isinstance(created, str) else _iso(_first_us(found))
     latest = latest or created
 
     def number(key: Key, belief: Posterior) -> Number:
@@ -143,10 +143,10 @@ def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Nu
         last_us = -1 if tally.last_us is None else tally.last_us
         at_us, text = file_times.get(key, (-1, ""))
         if at_us < last_us:
-            text = balance_times.get((key, last_us)) or _text(last_us)
+            text = balance_times.get((key, last_us)) or _iso(last_us)
         return Number(belief.alpha, belief.beta, belief.n, tally.rewards, text or latest)
 
-    place = _order(found, counted)
+    place = _first_use_order(found, counted)
     arms = sorted(found.posteriors.arms.items(), key=lambda item: place((item[0], None)))
     of_arms = {arm: number((arm, None), belief) for arm, belief in arms if takes(arm)}
     of_contexts: dict[str, dict[str, Number]] = {}
@@ -158,7 +158,7 @@ def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Nu
     return Numbers(of_arms, of_contexts, sessions, created, latest)
 
 
-def _order(found: Beliefs, counted: dict[Key, Tally]) -> Callable[[Key], tuple[object, ...]]:
+def _first_use_order(found: Beliefs, counted: dict[Key, Tally]) -> Callable[[Key], tuple[object, ...]]:
     """Return what sorts arms, and arms in contexts, by their first use.
 
     What an opening balance holds was there before, by name, since a balance has no order. A replay in
@@ -167,7 +167,7 @@ def _order(found: Beliefs, counted: dict[Key, Tally]) -> Callable[[Key], tuple[o
     if found.posteriors.policy.arithmetic == "sequential":
         replayed = {key: number for number, key in enumerate(counted)}
         return lambda key: (replayed.get(key, len(replayed)), repr(key))
-    opened = {key for balance in found.openings for key, _ in _entries(balance, found.posteriors.policy)}
+    opened = {key for balance in found.openings for key, _ in _balance_entries(balance, found.posteriors.policy)}
     uses = first_uses(found.made)
 
     def place(key: Key) -> tuple[object, ...]:
@@ -178,27 +178,27 @@ def _order(found: Beliefs, counted: dict[Key, Tally]) -> Callable[[Key], tuple[o
     return place
 
 
-def _times_of(state: State) -> dict[Key | None, tuple[int, str]]:
+def _file_times(state: State) -> dict[Key | None, tuple[int, str]]:
     """Return the times that a file says of each arm, and arm in a context, and under None of itself."""
     said: list[tuple[Key | None, object]] = [(None, state.top.get("last_updated"))]
     said += [((arm, None), entry.get("last_updated")) for arm, entry in state.arms.items()]
     for arm, inside in state.contexts.items():
         said += [((arm, context_of(key)), entry.get("last_updated")) for key, entry in inside.items()]
-    read = ((key, text, _us(text)) for key, text in said if isinstance(text, str))
+    read = ((key, text, _moment_us(text)) for key, text in said if isinstance(text, str))
     return {key: (at_us, text) for key, text, at_us in read if at_us is not None}
 
 
 def _balance_times(found: Beliefs) -> dict[tuple[Key, int], str]:
     """Return the times of the balances' arms as their files wrote them, by what they mean."""
     said = (
-        (key, entry.last_updated, _us(entry.last_updated or ""))
+        (key, entry.last_updated, _moment_us(entry.last_updated or ""))
         for opened in found.openings
-        for key, entry in _entries(opened, found.posteriors.policy)
+        for key, entry in _balance_entries(opened, found.posteriors.policy)
     )
     return {(key, at_us): text for key, text, at_us in said if text and at_us is not None}
 
 
-def _entries(opened: BalanceOpened, policy: Policy) -> Iterator[tuple[Key, BalanceArm | BalanceContext]]:
+def _balance_entries(opened: BalanceOpened, policy: Policy) -> Iterator[tuple[Key, BalanceArm | BalanceContext]]:
     """Yield what a balance holds of each arm, and arm in a context, aliases resolved."""
     canonical = policy.arm_aliases.get
     for arm, held in opened.arms.items():
@@ -239,12 +239,12 @@ def until_of(found: Beliefs) -> str | None:
     return None if latest_us is None else times.text_of(latest_us)
 
 
-def _text(at_us: int) -> str:
+def _iso(at_us: int) -> str:
     """Return a time as the tools write it: ISO 8601 with `+00:00`."""
     return times.at_of(at_us).isoformat()
 
 
-def _us(text: str) -> int | None:
+def _moment_us(text: str) -> int | None:
     try:
         return moment_us(text, "$")[0] if text else None
     except InvalidEventError:
@@ -275,7 +275,7 @@ def _statistics(found: Beliefs) -> Sums:
     sums = sums_of(found.facts, found.settlement, policy, found.posteriors.decay_at_us)
     unit = scaled(1.0)
     for opened in found.openings:
-        for key, held in _entries(opened, policy):
+        for key, held in _balance_entries(opened, policy):
             won, lost = scaled(held.alpha) - unit, scaled(held.beta) - unit
             sums.add({key: (held.n, won + lost, won)})
     return sums

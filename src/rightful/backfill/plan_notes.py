@@ -22,10 +22,10 @@ from rightful.policies import TimeDecay
 from rightful.projections.credit.inputs import BINS
 from rightful.reports.aliases.arm_aliases import same_lesson
 
-SHARE = 0.1
-"""Part of the grades that may end in another bin than `FINE` before a plan is refused."""
+UNCREDITED_SHARE = 0.1
+"""Part of the grades that may end in another bin than `HARMLESS_BINS` before a plan is refused."""
 
-FINE = ("credited", "empty", "retracted")
+HARMLESS_BINS = ("credited", "empty", "retracted")
 """The bins that say nothing against writing a posterior."""
 
 WOULD_GO = "would go"
@@ -40,7 +40,7 @@ OTHER_TOOL = "an arm of pm-dispatch"
 _EXAMPLES = 3
 
 
-class Words(NamedTuple):
+class Notes(NamedTuple):
     """The text fields of a plan; they are those of `Plan`."""
 
     counts: bool
@@ -50,36 +50,36 @@ class Words(NamedTuple):
     unchanged: int
 
 
-def words_of(form: Format, real: str, state: State, new: State, found: Beliefs, rule: Rule, seen: FileState) -> Words:
+def notes_of(form: Format, real: str, state: State, new: State, found: Beliefs, rule: Rule, seen: FileState) -> Notes:
     """Return the refusals, notes and changes of a plan, from the old and the new content of the file."""
     changes, unchanged = _changes(state, new, found)
-    old = _old_of(real, found, rule, seen)
+    old = _old_numbers(real, found, rule, seen)
     refusals = (
         *_nothing_to_write(form, state, found),
         *_refusals(form, state, new, found, rule),
-        *_contexts_gone(state, new, rule),
-        *_came_back(old),
+        *_contexts_removed(state, new, rule),
+        *_later_state_returns(old),
     )
     folder = Path(real).parent
     made = () if folder.is_dir() else (f"the folder {folder} is new, and apply creates it",)
-    lost = [f"dropped: {'; '.join(lost)}"] if (lost := list(_lost(state, new))) else []
+    lost = [f"dropped: {'; '.join(lost)}"] if (lost := list(_dropped_keys(state, new))) else []
     decayed = [f"decayed as of {times.text_of(rule.decay_at_us)}"] if isinstance(rule.policy.decay, TimeDecay) else []
     notes = (*made, *_notes_on_arms(form, real, found, state, new), *lost, *old.notes, *decayed)
-    return Words(old.counts, refusals, notes, changes, unchanged)
+    return Notes(old.counts, refusals, notes, changes, unchanged)
 
 
-def way_out(plan: Plan) -> str:
+def advice_for(plan: Plan) -> str:
     """Return the advice for a refused plan."""
     if no_arm := [refusal for refusal in plan.refusals if NO_ARM in refusal]:
         reader = "Pass the --reader of these arms, or import" if "another reader" in no_arm[0] else "Import"
         return f"{reader} sessions with exposures and grades of arms for {plan.reader}, and plan again."
     if any(OTHER_TOOL in refusal for refusal in plan.refusals):
         return "Pass the --reader of these arms, or use a separate file for each reader. With --force they go."
-    other = sum(grades.count for name, grades in plan.uncredited.items() if name not in FINE)
+    other = sum(grades.count for name, grades in plan.uncredited.items() if name not in HARMLESS_BINS)
     go = any(WOULD_GO in refusal for refusal in plan.refusals)
     stay = ", or plan without --rebuild" if plan.asked_old == "rebuilt" else ""
     keep = f"To keep the arms, import the sessions in which they were shown and graded{stay}."
-    if other - plan.in_balance > SHARE * plan.grades or other <= SHARE * plan.grades:
+    if other - plan.in_balance > UNCREDITED_SHARE * plan.grades or other <= UNCREDITED_SHARE * plan.grades:
         if not go:
             return "Fix these, or plan with --force."
         return f"{keep} {'Fix the other reasons too. ' if len(plan.refusals) > 1 else ''}With --force the arms go."
@@ -99,14 +99,14 @@ def _changes(state: State, new: State, found: Beliefs) -> tuple[tuple[ArmChange,
         if old_pair == new_pair:
             unchanged += 1
             continue
-        delta = _mean(new_pair or prior) - _mean(old_pair or prior)
+        delta = _belief_mean(new_pair or prior) - _belief_mean(old_pair or prior)
         belief = found.posteriors.arms.get(arm)
         n = belief.n if belief is not None and new_pair is not None else 0
         rows.append(ArmChange(arm, old_pair, new_pair, delta, n))
     return tuple(sorted(rows, key=lambda change: (-abs(change.delta_mean), change.arm))), unchanged
 
 
-def _mean(pair: tuple[float, float]) -> float:
+def _belief_mean(pair: tuple[float, float]) -> float:
     return pair[0] / (pair[0] + pair[1])
 
 
@@ -147,15 +147,15 @@ def _refusals(form: Format, state: State, new: State, found: Beliefs, rule: Rule
             f"and with --force that part is dropped"
         )
     total = len(found.settlement.unit_bin)
-    yield from list(_gone(form, state, new, rule, grades=total)) or _unknown_gone(state, new, found, rule)
-    other = {name: grades.count for name, grades in uncredited_of(found).items() if name not in FINE}
-    if sum(other.values()) > SHARE * total:
+    yield from list(_all_removed(form, state, new, rule, grades=total)) or _unknown_removed(state, new, found, rule)
+    other = {name: grades.count for name, grades in uncredited_of(found).items() if name not in HARMLESS_BINS}
+    if sum(other.values()) > UNCREDITED_SHARE * total:
         bins = ", ".join(f"{count:,} {name}" for name, count in other.items())
         share = f"{sum(other.values()):,} of {total:,} grades"
-        yield f"{share} would not be counted ({bins}); at most {SHARE:.0%} may be"
+        yield f"{share} would not be counted ({bins}); at most {UNCREDITED_SHARE:.0%} may be"
 
 
-def _gone(form: Format, state: State, new: State, rule: Rule, *, grades: int) -> Iterator[str]:
+def _all_removed(form: Format, state: State, new: State, rule: Rule, *, grades: int) -> Iterator[str]:
     held = [arm for arm in state.arms if state.numbers(arm) is not None]
     if not held or any(new.numbers(arm) is not None for arm in held):
         return
@@ -172,7 +172,7 @@ def _gone(form: Format, state: State, new: State, rule: Rule, *, grades: int) ->
         )
 
 
-def _unknown_gone(state: State, new: State, found: Beliefs, rule: Rule) -> Iterator[str]:
+def _unknown_removed(state: State, new: State, found: Beliefs, rule: Rule) -> Iterator[str]:
     """Refuse a rebuild that would remove half of the tool's own arms because their past is not in the ledger.
 
     The arms that only our publications added say nothing about the tool's past, so they are not counted.
@@ -184,7 +184,7 @@ def _unknown_gone(state: State, new: State, found: Beliefs, rule: Rule) -> Itera
     gone = [arm for arm in own if new.numbers(arm) is None and rule.policy.arm_aliases.get(arm, arm) not in known]
     if gone and 2 * len(gone) >= len(own):
         yield (
-            f"{len(gone):,} of {plural(len(own), 'arm')} that the tool wrote {WOULD_GO} ({names_of(gone)}), and the "
+            f"{len(gone):,} of {plural(len(own), 'arm')} that the tool wrote {WOULD_GO} ({file_names(gone)}), and the "
             f"ledger has no exposure or grade of {'it' if len(gone) == 1 else 'them'}"
         )
 
@@ -212,10 +212,10 @@ def _known_arms(found: Beliefs, rule: Rule) -> set[str]:
 def removed_arms(changes: Sequence[ArmChange]) -> str:
     """Return how many arms go, and a few of their short names; an empty text if none goes."""
     gone = [change.arm for change in changes if change.new is None]
-    return f"{plural(len(gone), 'arm')} removed: {names_of(gone)}" if gone else ""
+    return f"{plural(len(gone), 'arm')} removed: {file_names(gone)}" if gone else ""
 
 
-def names_of(arms: Sequence[str]) -> str:
+def file_names(arms: Sequence[str]) -> str:
     """Return the file names of a few arms."""
     names = [arm.rstrip("/").rpartition("/")[2] or arm for arm in arms[:_EXAMPLES]]
     more = f" and {len(arms) - _EXAMPLES:,} more" if len(arms) > _EXAMPLES else ""
@@ -232,7 +232,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _contexts_gone(state: State, new: State, rule: Rule) -> Iterator[str]:
+def _contexts_removed(state: State, new: State, rule: Rule) -> Iterator[str]:
     held = [(arm, key) for arm, inside in state.contexts.items() for key in inside]
     gone = [f"{key} of {arm}" for arm, key in held if key not in new.contexts.get(arm, {})]
     if gone:
@@ -243,22 +243,22 @@ def _contexts_gone(state: State, new: State, rule: Rule) -> Iterator[str]:
         )
 
 
-class _Old(NamedTuple):
+class _OldNumbers(NamedTuple):
     counts: bool
     later: BalanceOpened | None
     notes: tuple[str, ...]
 
 
-def _old_of(real: str, found: Beliefs, rule: Rule, seen: FileState) -> _Old:
+def _old_numbers(real: str, found: Beliefs, rule: Rule, seen: FileState) -> _OldNumbers:
     held = {balance.sha256 for balance in found.own}
     counted = {balance.sha256: balance for balance in found.openings if balance.source == real}
     passed_over = rule.old == "counted" and seen.sha256 in held - counted.keys()
     later = next(iter(counted.values()), None) if passed_over else None
     notes = tuple(_notes_on_old(found, rule, seen, passed_over=passed_over, later=later))
-    return _Old(not passed_over, later, notes)
+    return _OldNumbers(not passed_over, later, notes)
 
 
-def _came_back(old: _Old) -> Iterator[str]:
+def _later_state_returns(old: _OldNumbers) -> Iterator[str]:
     if old.later is not None:
         yield (
             f"the present numbers do not count, since a later state of this file was opened "
@@ -342,7 +342,7 @@ def _notes_on_old(
         )
 
 
-def _lost(state: State, new: State) -> Iterator[str]:
+def _dropped_keys(state: State, new: State) -> Iterator[str]:
     """Yield the keys that the new file loses: of arms that stay, and of the file itself."""
     for arm, entry in state.arms.items():
         if keys := entry.keys() - new.arms.get(arm, entry).keys() - {"lesson_path"}:

@@ -22,9 +22,9 @@ from msgspec import structs
 
 from rightful import times
 from rightful.backfill import target_file as target
-from rightful.backfill.file_beliefs import Ground, beliefs_of, digest_of, ground_of, numbers_of, until_of
+from rightful.backfill.file_beliefs import BeliefInputs, belief_inputs, beliefs_of, digest_of, numbers_of, until_of
 from rightful.backfill.plan_document import VERSION, Old, Plan, PlanRequest, Rule
-from rightful.backfill.plan_notes import uncredited_of, words_of
+from rightful.backfill.plan_notes import notes_of, uncredited_of
 from rightful.backfill.target_file import FileState
 from rightful.encoding import wire
 from rightful.errors import InvalidEventError, PolicyError, TargetError, UsageError
@@ -51,7 +51,7 @@ class Books(NamedTuple):
     id: str
 
 
-class Computed(NamedTuple):
+class FullPlan(NamedTuple):
     """A plan, the new bytes, and the opening of the target's balance if one is needed."""
 
     plan: Plan
@@ -71,7 +71,7 @@ def real_target(asked: PlanRequest) -> str:
     return target.resolved(asked.target, makes_folder=FORMATS[asked.reader].makes_folder)
 
 
-def planned(books: Books, asked: PlanRequest) -> Computed:
+def make_plan(books: Books, asked: PlanRequest) -> FullPlan:
     """Return what a file will hold, and what becomes of what it holds. Nothing is written.
 
     Raises:
@@ -88,10 +88,10 @@ def planned(books: Books, asked: PlanRequest) -> Computed:
     rule = _rule(books, asked, real, seen, every.get(real, []))
     if rule.old == "counted" and seen.sha256 is not None:
         _check_ours(every, real, seen.sha256, asked.policy)
-    return _computed(books, asked.reader, real, seen, rule, in_force(every.get(real, [])))
+    return _compute(books, asked.reader, real, seen, rule, in_force(every.get(real, [])))
 
 
-def recomputed(books: Books, plan: Plan, seen: FileState, chain: list[Published]) -> Computed:
+def recompute_plan(books: Books, plan: Plan, seen: FileState, chain: list[Published]) -> FullPlan:
     """Compute a plan again, from what it was asked for and its position, after the publications before it."""
     through = min(plan.through, books.projected.prefix(plan.asked_as_of))
     without_balances = structs.replace(plan.policy, balances=None)
@@ -105,9 +105,9 @@ def recomputed(books: Books, plan: Plan, seen: FileState, chain: list[Published]
     )  # by this plan, interrupted since
     policy = rule.policy
     if rule.old != "rebuilt":  # a balance of another file may have come or gone since
-        policy = plan.policy if plan.policy in (asked.policy, _alone(asked.policy, plan.target)) else policy
+        policy = plan.policy if plan.policy in (asked.policy, _with_balance_of(asked.policy, plan.target)) else policy
     rule = rule._replace(policy=policy, asked=asked._replace(as_of=plan.asked_as_of), opens=rule.opens or opened)
-    return _computed(books, plan.reader, plan.target, seen, rule, in_force(chain))
+    return _compute(books, plan.reader, plan.target, seen, rule, in_force(chain))
 
 
 def _rule(books: Books, asked: PlanRequest, real: str, seen: FileState, chain: list[Published]) -> Rule:
@@ -116,10 +116,10 @@ def _rule(books: Books, asked: PlanRequest, real: str, seen: FileState, chain: l
     at_us = latest_at_us(log, facts, through) if asked.decay_at is None else times.us_from(asked.decay_at)
     in_place = in_force(chain)
     is_ours = _is_ours(real, seen, in_place)
-    old = _old(asked, in_place, is_ours=is_ours)
+    old = _treatment_of_old(asked, in_place, is_ours=is_ours)
     return Rule(
-        asked=asked, policy=_effective(asked.policy, old, facts, real), through=through, decay_at_us=at_us, old=old,
-        opens=not is_ours and _opens(facts, real, seen, chain, asked.old),
+        asked=asked, policy=_policy_in_force(asked.policy, old, facts, real), through=through, decay_at_us=at_us,
+        old=old, opens=not is_ours and _needs_opening(facts, real, seen, chain, asked.old),
         updated=bool(in_place) and not is_ours and seen.sha256 != in_place[-1].previous, is_ours=is_ours,
         supersedes=chain[-1].id if chain else None, first_published=in_place[0].position if in_place else None,
     )  # fmt: skip
@@ -162,7 +162,7 @@ def _is_ours(real: str, seen: FileState, in_place: list[Published]) -> bool:
     return isinstance(published, str) and read(real, seen.data).beliefs_sha256 == published
 
 
-def _opens(facts: Facts, real: str, seen: FileState, chain: list[Published], old: Old) -> bool:
+def _needs_opening(facts: Facts, real: str, seen: FileState, chain: list[Published], old: Old) -> bool:
     """Return whether the file's bytes are to be opened as a balance: they are new, and not ours.
 
     That does not depend on the position of the plan.
@@ -179,7 +179,7 @@ def _opens(facts: Facts, real: str, seen: FileState, chain: list[Published], old
     return seen.data is not None and old != "kept" and seen.sha256 not in ours | known
 
 
-def _old(asked: PlanRequest, in_place: list[Published], *, is_ours: bool) -> Old:
+def _treatment_of_old(asked: PlanRequest, in_place: list[Published], *, is_ours: bool) -> Old:
     """Return what becomes of the old numbers.
 
     Where what we rebuilt from the log is gone on from, nothing that it left out comes back.
@@ -192,20 +192,20 @@ def _old(asked: PlanRequest, in_place: list[Published], *, is_ours: bool) -> Old
     return asked.old
 
 
-def _effective(policy: Policy, old: Old, facts: Facts, real: str) -> Policy:
+def _policy_in_force(policy: Policy, old: Old, facts: Facts, real: str) -> Policy:
     if old == "rebuilt":
         return structs.replace(policy, balances=())
     if policy.balances is None and any(balance.source != real for balance in facts.balances):
-        return _alone(policy, real)
+        return _with_balance_of(policy, real)
     return policy
 
 
-def _alone(policy: Policy, real: str) -> Policy:
+def _with_balance_of(policy: Policy, real: str) -> Policy:
     """Return a policy that counts the balance of one file, unless it says itself which ones count."""
     return policy if policy.balances is not None else structs.replace(policy, balances=(glob.escape(real),))
 
 
-def _computed(books: Books, reader: str, real: str, seen: FileState, rule: Rule, in_place: list[Published]) -> Computed:
+def _compute(books: Books, reader: str, real: str, seen: FileState, rule: Rule, in_place: list[Published]) -> FullPlan:
     if (prior := rule.policy.prior) != (1.0, 1.0):
         what = "Expected [1.0, 1.0], the prior that the tools use"
         raise PolicyError(f"{what}, got {list(prior)} - at `$.prior`")
@@ -215,13 +215,13 @@ def _computed(books: Books, reader: str, real: str, seen: FileState, rule: Rule,
     wired, opened, opened_id = None, None, None
     if seen.data is not None and rule.opens:
         wired, opened, opened_id = _opening(real, seen.data, seen.mtime_us, until)
-    facts, events = books.projected.facts, _openings(books)
+    facts, events = books.projected.facts, _opening_events(books)
     before = in_place[-1].position if rule.old == "kept" else None
-    ground = ground_of(facts, events, real, rule.policy, opened=opened, before=before)
+    ground = belief_inputs(facts, events, real, rule.policy, opened=opened, before=before)
     found = beliefs_of(ground, rule.policy, rule.through, rule.decay_at_us)
     data = form.bytes_of(state, numbers_of(found, form.takes, state))
     target.check_size(real, data)
-    said = words_of(form, real, state, read(real, data), found, rule, seen)
+    said = notes_of(form, real, state, read(real, data), found, rule, seen)
     plan = Plan(
         version=VERSION, ledger=books.id, target=real, reader=reader, asked=rule.asked.policy.hash,
         policy=rule.policy, policy_hash=rule.policy.hash, through=rule.through,
@@ -229,12 +229,12 @@ def _computed(books: Books, reader: str, real: str, seen: FileState, rule: Rule,
         previous_sha256=seen.sha256, new_sha256=target.sha256(data), supersedes=rule.supersedes,
         asked_as_of=rule.asked.as_of, asked_decay_at=rule.asked.decay_at,
         asked_old=rule.asked.old, old=rule.old, opens=opened_id,
-        retires=_retired(ground, rule, before, opened_id), until=until_of(found),
+        retires=_retired_balances(ground, rule, before, opened_id), until=until_of(found),
         counts=said.counts, updated=rule.updated, forced=rule.asked.force, refusals=said.refusals, notes=said.notes,
         grades=len(found.settlement.unit_bin), in_balance=found.posteriors.counters.get("in_balance_grades", 0),
         uncredited=uncredited_of(found), changes=said.changes, unchanged=said.unchanged,
     )  # fmt: skip
-    return Computed(plan, data, wired)
+    return FullPlan(plan, data, wired)
 
 
 def _opening(source: str, data: bytes, mtime_us: int, until: str | None) -> tuple[Wire, BalanceOpened, str]:
@@ -265,7 +265,7 @@ def _opening(source: str, data: bytes, mtime_us: int, until: str | None) -> tupl
     return wired, checked.event, checked.id
 
 
-def _retired(ground: Ground, rule: Rule, before: int | None, opened: str | None) -> tuple[str, ...]:
+def _retired_balances(ground: BeliefInputs, rule: Rule, before: int | None, opened: str | None) -> tuple[str, ...]:
     """Return the balances of the file whose numbers it will hold no more, by event id."""
     if rule.old == "counted":
         return ()
@@ -273,6 +273,6 @@ def _retired(ground: Ground, rule: Rule, before: int | None, opened: str | None)
     return tuple(sorted(held | ({opened} if opened is not None else set())))
 
 
-def _openings(books: Books) -> dict[int, BalanceOpened]:
+def _opening_events(books: Books) -> dict[int, BalanceOpened]:
     rows = books.projected.log.read(types=["balance.opened"], until=books.projected.facts.watermark)
     return {row.position: row.event for row in rows if isinstance(row.event, BalanceOpened)}

@@ -28,7 +28,7 @@ _AGAIN = "Nothing was written. Run the command again."
 _NAME_DIGITS = 16
 
 
-class Repaired(Struct, frozen=True, kw_only=True):
+class Repair(Struct, frozen=True, kw_only=True):
     """What writing references back did.
 
     Attributes:
@@ -48,7 +48,7 @@ class Repaired(Struct, frozen=True, kw_only=True):
     left: str | None = None
 
 
-def write_back(path: str, looked: FileState, rows: tuple[RecordRow, ...], owners: Mapping[str, str]) -> Repaired:
+def write_back(path: str, looked: FileState, rows: tuple[RecordRow, ...], owners: Mapping[str, str]) -> Repair:
     """Write the transcripts that have an owner into the rows that miss them.
 
     Args:
@@ -66,31 +66,31 @@ def write_back(path: str, looked: FileState, rows: tuple[RecordRow, ...], owners
     able = [row for row in rows if row.session is not None and row.session.name in owners]
     edits = [(row, owners[row.session.name]) for row in able if row.span is not None and row.session is not None]
     glued = tuple(sorted({row.line for row in able if row.span is None}))
-    data = _edited(looked.data or b"", edits)
+    data = _edit_rows(looked.data or b"", edits)
     with target_file.locked(real, "repaired", as_tool=True):
-        left = _settled(real, data)
+        left = _remove_leftover(real, data)
         seen = target_file.read_state(real)
         if seen.sha256 != looked.sha256:
             raise TargetChangedError(real, "another program wrote it during the search", _AGAIN)
         if data == (seen.data or b""):
             target_file.sync(real)
-            return Repaired(path=real, glued=glued, sha256=looked.sha256 or "", left=left)
+            return Repair(path=real, glued=glued, sha256=looked.sha256 or "", left=left)
         target_file.check_writable(real, seen)
         target_file.check_alone(real, seen)
-        backup = _kept(real, seen.data or b"", seen)
-        target_file.place(real, data, seen, lambda other: _kept(real, other, seen))
+        backup = _keep_copy(real, seen.data or b"", seen)
+        target_file.place(real, data, seen, lambda other: _keep_copy(real, other, seen))
     lines = tuple(row.line for row, _ in edits)
-    return Repaired(path=real, rows=lines, glued=glued, backup=backup, sha256=target_file.sha256(data), left=left)
+    return Repair(path=real, rows=lines, glued=glued, backup=backup, sha256=target_file.sha256(data), left=left)
 
 
-def _settled(real: str, new: bytes) -> str | None:
+def _remove_leftover(real: str, new: bytes) -> str | None:
     """Remove the temporary file of a killed process; return the path of its bytes if they had to be kept."""
     left = target_file.read_state(target_file.temporary_path(real))
     if left.data is None:
         return None
     where = None
     if not new.startswith(left.data) and not Path(_backup_name(real, left.data)).is_file():
-        where = _kept(real, left.data, left)
+        where = _keep_copy(real, left.data, left)
     target_file.drop(target_file.temporary_path(real))
     return where
 
@@ -99,7 +99,7 @@ def _backup_name(real: str, data: bytes) -> str:
     return f"{real}.{target_file.sha256(data)[:_NAME_DIGITS]}.bak"
 
 
-def _kept(real: str, data: bytes, like: FileState) -> str:
+def _keep_copy(real: str, data: bytes, like: FileState) -> str:
     """Store bytes durably in the same folder under their hash, unless they are already there."""
     name = _backup_name(real, data)
     if target_file.read_state(name).data != data:
@@ -108,7 +108,7 @@ def _kept(real: str, data: bytes, like: FileState) -> str:
     return name
 
 
-def _edited(data: bytes, edits: list[tuple[RecordRow, str]]) -> bytes:
+def _edit_rows(data: bytes, edits: list[tuple[RecordRow, str]]) -> bytes:
     parts: list[bytes] = []
     at = 0
     for row, path in edits:
@@ -142,18 +142,18 @@ def repaired(line: bytes, field: str, path: str) -> bytes:
 def _members(text: str, start: int) -> tuple[dict[str, tuple[int, int]], int]:
     """Return where the value of each member of an object stands, and where its last one ends."""
     spans: dict[str, tuple[int, int]] = {}
-    at = end = _after(text, start + 1)
+    at = end = _skip_space(text, start + 1)
     while text[at] != "}":
         name, at = _DECODER.raw_decode(text, at)
-        first = _after(text, _after(text, at) + 1)  # behind the colon
+        first = _skip_space(text, _skip_space(text, at) + 1)  # behind the colon
         _, end = _DECODER.raw_decode(text, first)
         spans[name] = (first, end)
-        at = _after(text, end)
+        at = _skip_space(text, end)
         if text[at] == ",":
-            at = _after(text, at + 1)
+            at = _skip_space(text, at + 1)
     return spans, end
 
 
-def _after(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     space = _SPACE.match(text, at)
     return at if space is None else space.end()

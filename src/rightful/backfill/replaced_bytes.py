@@ -70,13 +70,13 @@ class ReplacedBytes:
         turn = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(turn, fcntl.LOCK_EX)  # one writer at a time, so that a partial file has one name
-            self._put(self.folder / name, data)
+            self._write_whole(self.folder / name, data)
             os.fsync(turn)
         finally:
             os.close(turn)
         return self.folder / name
 
-    def _put(self, path: Path, data: bytes) -> None:
+    def _write_whole(self, path: Path, data: bytes) -> None:
         half = path.with_name(f"{path.name}.new")
         half.unlink(missing_ok=True)
         try:

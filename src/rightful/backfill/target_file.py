@@ -245,7 +245,7 @@ def settle(real: str, expected: str | None, ours: str | None, keep: Callable[[by
         drop(temp)
         return
     where = keep(out.data)
-    kept_paths = _put_back(real, out, where, ours, keep) if inside.sha256 == ours else [where]
+    kept_paths = _restore(real, out, where, ours, keep) if inside.sha256 == ours else [where]
     drop(temp)
     sync(real)
     if kept_paths:
@@ -254,7 +254,7 @@ def settle(real: str, expected: str | None, ours: str | None, keep: Callable[[by
     raise TargetChangedError(real, _AT_ONCE)
 
 
-def _put_back(real: str, out: FileState, where: str, ours: str | None, keep: Callable[[bytes], str]) -> list[str]:
+def _restore(real: str, out: FileState, where: str, ours: str | None, keep: Callable[[bytes], str]) -> list[str]:
     """Restore a replaced file (`out`, kept at `where`); return the paths of writes that are not in place in the end."""
     temp, inside, kept_paths = temporary_path(real), ours, list[str]()
     for _ in range(_ROUNDS):

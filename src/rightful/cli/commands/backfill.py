@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rightful.backfill.apply_plan import Done
     from rightful.backfill.plan_document import Old, Plan, PlanRequest
-    from rightful.backfill.planning import Books, Computed
+    from rightful.backfill.planning import Books, FullPlan
     from rightful.ledger import Ledger
 
 STEPS = ("plan", "apply", "rollback", "status")
@@ -133,10 +133,10 @@ def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
     return terminal.CHECK_SAID_NO if found.plan.refusals and not found.plan.forced else terminal.DONE
 
 
-def _planned(args: argparse.Namespace, books: Books, request: PlanRequest) -> Computed:
+def _planned(args: argparse.Namespace, books: Books, request: PlanRequest) -> FullPlan:
     from rightful.backfill import planning
 
-    found = planning.planned(books, request)
+    found = planning.make_plan(books, request)
     logs.of(args).step("planned", target=found.plan.target, sha256=found.plan.new_sha256)
     return found
 

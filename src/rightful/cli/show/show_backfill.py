@@ -67,9 +67,9 @@ def show_plan(plan: Plan) -> None:
 def _verdict(plan: Plan) -> str:
     removed = _removed(plan)
     if plan.refusals and not plan.forced:
-        from rightful.backfill.plan_notes import way_out
+        from rightful.backfill.plan_notes import advice_for
 
-        return f"`backfill apply` will refuse this plan{removed}. {way_out(plan)}"
+        return f"`backfill apply` will refuse this plan{removed}. {advice_for(plan)}"
     if plan.previous_sha256 is None:
         return "Nothing was written."
     if plan.new_sha256 == plan.previous_sha256:

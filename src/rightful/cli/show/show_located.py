@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rightful.cli.output import terminal
 
 if TYPE_CHECKING:
-    from rightful.backfill.reference_repair import Repaired
+    from rightful.backfill.reference_repair import Repair
     from rightful.locate.bind import BindingResult
     from rightful.locate.check_bound import CheckedBinding
     from rightful.locate.find_transcripts import MissingTranscripts
@@ -163,7 +163,7 @@ def _print_bound(bound: tuple[BindingResult, ...]) -> None:
 
 
 def missing_document(
-    path: str, read: RecordRows, found: MissingTranscripts, bound: tuple[BindingResult, ...], written: Repaired | None
+    path: str, read: RecordRows, found: MissingTranscripts, bound: tuple[BindingResult, ...], written: Repair | None
 ) -> dict[str, Any]:
     """Return what was found for the records of a file."""
     return {
@@ -190,7 +190,7 @@ def _nobody(row: RecordRow) -> str:
     return f"the row names no session ({row.why})"
 
 
-def _written(repaired: Repaired) -> dict[str, Any]:
+def _written(repaired: Repair) -> dict[str, Any]:
     return {
         "lines": list(repaired.rows), "glued": list(repaired.glued), "backup": repaired.backup,
         "sha256": repaired.sha256, "left": repaired.left,
@@ -198,7 +198,7 @@ def _written(repaired: Repaired) -> dict[str, Any]:
 
 
 def show_missing(
-    path: str, read: RecordRows, found: MissingTranscripts, bound: tuple[BindingResult, ...], written: Repaired | None
+    path: str, read: RecordRows, found: MissingTranscripts, bound: tuple[BindingResult, ...], written: Repair | None
 ) -> None:
     """Print what was found for the records of a file."""
     from rightful.cli.output import tables
@@ -232,7 +232,7 @@ def show_missing(
         _print_written(written)
 
 
-def _print_written(repaired: Repaired) -> None:
+def _print_written(repaired: Repair) -> None:
     if repaired.left is not None:
         terminal.note_stderr(
             f"an interrupted write left bytes next to the file that exist nowhere else; they are kept as "

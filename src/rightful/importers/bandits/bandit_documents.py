@@ -51,7 +51,7 @@ class _State(Struct):
     total_selections: Count | UnsetType = UNSET
 
 
-class Opened:
+class ParsedState:
     """The content of a bandit file.
 
     Attributes:
@@ -70,70 +70,70 @@ class Opened:
         self.judge: dict[str, dict[str, int]] = {}
         self.problems: list[InvalidEventError] = []
         self.uncounted = 0
-        self._named_by = _named_by(document)
+        self._name_key = _name_key(document)
         self._rest: dict[str, dict[str, Json]] = {"document": {}, "arms": {}, "contexts": {}, "keys": {}, "absent": {}}
         self.sessions = _count(document.get("total_sessions"))
         for name, value in document.items():
-            self._take(name, value)
-        named_by = {} if self._named_by is None else {"named_by": self._named_by}
+            self._read_field(name, value)
+        named_by = {} if self._name_key is None else {"named_by": self._name_key}
         rest = {name: value for name, value in self._rest.items() if value}
         self.extra: dict[str, Json] = {"form": form_of(document), **named_by, **rest}
 
-    def _take(self, name: str, value: Json) -> None:
+    def _read_field(self, name: str, value: Json) -> None:
         match name, value:
             case "arms", dict():
                 for arm, raw in value.items():
-                    self._arm(arm, raw)
+                    self._read_arm(arm, raw)
             case "contextual_arms", dict() if value:
                 for arm, raw in value.items():
-                    self._contexts(arm, raw)
+                    self._read_contexts(arm, raw)
             case "total_sessions", int() if self.sessions is not None:
                 pass
             case _:
                 self._rest["document"][name] = value
                 if name == "arms" or (name == "contextual_arms" and value != {}):
-                    self._cannot(f"Expected `object`, got `{json_type(value)}`", f"$.{name}")
+                    self._add_problem(f"Expected `object`, got `{json_type(value)}`", f"$.{name}")
 
-    def _cannot(self, what: str, place: str) -> None:
+    def _add_problem(self, what: str, place: str) -> None:
         self.problems.append(InvalidEventError(what, place))
 
-    def _arm(self, arm: str, raw: Json) -> None:
+    def _read_arm(self, arm: str, raw: Json) -> None:
         place = f"$.arms[{arm!r}]"
         state = judged = None
         if (why := unfit(arm)) is not None:
-            self._cannot(why, place)
+            self._add_problem(why, place)
         elif not isinstance(raw, dict):
-            self._cannot(f"Expected `object`, got `{json_type(raw)}`", place)
+            self._add_problem(f"Expected `object`, got `{json_type(raw)}`", place)
         else:
-            judged = self._judged(raw, place)
+            judged = self._judge_counters(raw, place)
             if judged is None or "alpha" in raw or "beta" in raw:
-                state = self._state(raw, place)
+                state = self._read_state(raw, place)
         if state is not None:
             self.arms[arm] = state
         if judged:
             self.judge[arm] = judged
-        base = _as_written(arm, state, judged, self._named_by)
-        self._keep("arms", (arm,), raw, base)
+        base = _file_entry(arm, state, judged, self._name_key)
+        self._store_rest("arms", (arm,), raw, base)
 
-    def _judged(self, raw: Mapping[str, Json], place: str) -> dict[str, int] | None:
+    def _judge_counters(self, raw: Mapping[str, Json], place: str) -> dict[str, int] | None:
         """Return a judge's counters; None if there are none, valid or not."""
         if not any(name in raw for name in JUDGE):
             return None
         counters = {name: raw[name] for name in JUDGE if name in raw}
         for name, value in counters.items():
             if _count(value) is None:
-                self._cannot(f"Expected a count, got `{json_type(value)}`", f"{place}.{name}")
+                self._add_problem(f"Expected a count, got `{json_type(value)}`", f"{place}.{name}")
         return {name: count for name, value in counters.items() if (count := _count(value)) is not None}
 
-    def _state(self, raw: Mapping[str, Json], place: str) -> dict[str, Json] | None:
+    def _read_state(self, raw: Mapping[str, Json], place: str) -> dict[str, Json] | None:
         for name in _COMPUTED:
             if isinstance(number := raw.get(name), float) and not math.isfinite(number):
-                self._cannot(f"Expected a finite number, got {number}", f"{place}.{name}")
+                self._add_problem(f"Expected a finite number, got {number}", f"{place}.{name}")
                 return None
         try:
-            state: _State = shaped({name: _whole(value) for name, value in raw.items() if name in _COMPUTED}, _State)
+            state: _State = shaped({name: _integral(value) for name, value in raw.items() if name in _COMPUTED}, _State)
         except InvalidEventError as error:
-            self._cannot(error.what, f"{place}{error.place.removeprefix('$')}")
+            self._add_problem(error.what, f"{place}{error.place.removeprefix('$')}")
             return None
         self.uncounted += state.total_selections is UNSET
         n = 0 if state.total_selections is UNSET else state.total_selections
@@ -144,44 +144,44 @@ class Opened:
             wire["last_updated"] = updated
         return wire
 
-    def _contexts(self, arm: str, per: Json) -> None:
+    def _read_contexts(self, arm: str, per: Json) -> None:
         place = f"$.contextual_arms[{arm!r}]"
         why = unfit(arm) or (None if isinstance(per, dict) else f"Expected `object`, got `{json_type(per)}`")
         if why is not None or not per:
             self._rest["contexts"][arm] = per
             if why is not None:
-                self._cannot(why, place)
+                self._add_problem(why, place)
             return
         seen: set[str] = set()
         for text, raw in per.items():
-            self._context(arm, text, raw, f"{place}[{text!r}]", seen)
+            self._read_context(arm, text, raw, f"{place}[{text!r}]", seen)
 
-    def _context(self, arm: str, text: str, raw: Json, place: str, seen: set[str]) -> None:
+    def _read_context(self, arm: str, text: str, raw: Json, place: str, seen: set[str]) -> None:
         state, context = None, context_of(text)
         canonical = json.dumps(context)
         if context is None:
-            self._cannot("Expected a JSON array of text or null as the key of a context", place)
+            self._add_problem("Expected a JSON array of text or null as the key of a context", place)
         elif canonical in seen:
-            self._cannot("Expected each context of an arm once", place)
+            self._add_problem("Expected each context of an arm once", place)
         elif not isinstance(raw, dict):
-            self._cannot(f"Expected `object`, got `{json_type(raw)}`", place)
-        elif (state := self._state(raw, place)) is not None:
+            self._add_problem(f"Expected `object`, got `{json_type(raw)}`", place)
+        elif (state := self._read_state(raw, place)) is not None:
             seen.add(canonical)
             self.contexts.append({"arm": arm, "context": list(context), **state})
             if text != canonical:
                 self._rest["keys"].setdefault(arm, {})[canonical] = text
-        self._keep("contexts", (arm, text), raw, _as_written(arm, state, None, self._named_by))
+        self._store_rest("contexts", (arm, text), raw, _file_entry(arm, state, None, self._name_key))
 
-    def _keep(self, where: str, path: tuple[str, ...], raw: Json, base: dict[str, Json]) -> None:
+    def _store_rest(self, where: str, path: tuple[str, ...], raw: Json, base: dict[str, Json]) -> None:
         """Store in `extra` the other keys of an arm, and the names of those that are missing."""
         rest, absent = raw, []
         if isinstance(raw, dict):
             rest = {name: value for name, value in raw.items() if name not in base or not _is_same(base[name], value)}
             absent = [name for name in base if name not in raw]
         if rest or not base:
-            _put(self._rest[where], path, rest)
+            _set_nested(self._rest[where], path, rest)
         if absent:
-            _put(self._rest["absent"], (where, *path), absent)
+            _set_nested(self._rest["absent"], (where, *path), absent)
 
 
 def document(event: BalanceOpened) -> dict[str, Json]:
@@ -194,15 +194,15 @@ def document(event: BalanceOpened) -> dict[str, Json]:
     arms: dict[str, Json] = {}
     kept = extra.get("arms", {})
     for arm in dict.fromkeys([*event.arms, *(event.judge or {}), *kept]):
-        base = _as_written(arm, _wire(event.arms.get(arm)), (event.judge or {}).get(arm), named_by)
-        arms[arm] = _whole_again(base, kept.get(arm, {}), absent.get("arms", {}).get(arm, ()))
+        base = _file_entry(arm, _wire_state(event.arms.get(arm)), (event.judge or {}).get(arm), named_by)
+        arms[arm] = _restored_entry(base, kept.get(arm, {}), absent.get("arms", {}).get(arm, ()))
     sessions = {} if event.sessions is None else {"total_sessions": event.sessions}
-    contexts = _contexts_again(event, extra, named_by)
+    contexts = _restored_contexts(event, extra, named_by)
     rest: dict[str, Json] = extra.get("document", {})
     return {"arms": arms, **sessions, **({"contextual_arms": contexts} if contexts else {}), **rest}
 
 
-def _named_by(document: Mapping[str, Json]) -> str | None:
+def _name_key(document: Mapping[str, Json]) -> str | None:
     groups = [document.get("arms"), *_values(document.get("contextual_arms"))]
     states = (state for group in groups for state in _values(group) if isinstance(state, dict))
     return next((key for state in states for key in IDS if key in state), None)
@@ -212,36 +212,36 @@ def _values(value: Json) -> list[Json]:
     return list(value.values()) if isinstance(value, dict) else []
 
 
-def _contexts_again(event: BalanceOpened, extra: Mapping[str, Json], named_by: str | None) -> dict[str, Json]:
+def _restored_contexts(event: BalanceOpened, extra: Mapping[str, Json], named_by: str | None) -> dict[str, Json]:
     contexts: dict[str, Json] = {}
     for entry in event.contexts:
         canonical = json.dumps(list(entry.context))
         text = extra.get("keys", {}).get(entry.arm, {}).get(canonical, canonical)
         absent = extra.get("absent", {}).get("contexts", {}).get(entry.arm, {}).get(text, ())
-        contexts.setdefault(entry.arm, {})[text] = _whole_again(
-            _as_written(entry.arm, _wire(entry), None, named_by), {}, absent
+        contexts.setdefault(entry.arm, {})[text] = _restored_entry(
+            _file_entry(entry.arm, _wire_state(entry), None, named_by), {}, absent
         )
     for arm, per in extra.get("contexts", {}).items():
         if not isinstance(per, dict) or arm not in contexts:
             contexts[arm] = per
             continue
         for text, rest in per.items():
-            contexts[arm][text] = _whole_again(contexts[arm].get(text, {}), rest, ())
+            contexts[arm][text] = _restored_entry(contexts[arm].get(text, {}), rest, ())
     return contexts
 
 
-def _whole_again(base: dict[str, Json], rest: Json, absent: object) -> Json:
+def _restored_entry(base: dict[str, Json], rest: Json, absent: object) -> Json:
     if not isinstance(rest, dict):
         return rest
     gone = frozenset(absent) if isinstance(absent, list | tuple) else frozenset[str]()
     return {name: value for name, value in base.items() if name not in gone} | rest
 
 
-def _wire(state: BalanceArm | BalanceContext | None) -> dict[str, Json] | None:
+def _wire_state(state: BalanceArm | BalanceContext | None) -> dict[str, Json] | None:
     return None if state is None else msgspec.to_builtins(state)
 
 
-def _as_written(
+def _file_entry(
     arm: str, state: Mapping[str, Json] | None, judged: Mapping[str, int] | None, named_by: str | None
 ) -> dict[str, Json]:
     """Return the file's entry of an arm from its fields in the event."""
@@ -254,7 +254,7 @@ def _as_written(
     return written | dict(judged or {})
 
 
-def _put(into: dict[str, Json], path: tuple[str, ...], value: Json) -> None:
+def _set_nested(into: dict[str, Json], path: tuple[str, ...], value: Json) -> None:
     for name in path[:-1]:
         into = into.setdefault(name, {})
     into[path[-1]] = value
@@ -265,13 +265,13 @@ def _is_same(written: Json, value: Json) -> bool:
     return bool(written == value) and not (isinstance(written, int) and isinstance(value, float))
 
 
-def _whole(value: Json) -> Json:
+def _integral(value: Json) -> Json:
     """Return a float without a fraction as an integer; some writers have no integers."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _count(value: Json) -> int | None:
     try:
-        return msgspec.convert(_whole(value), Count)
+        return msgspec.convert(_integral(value), Count)
     except (msgspec.ValidationError, UnicodeEncodeError):  # the second: a lone surrogate
         return None

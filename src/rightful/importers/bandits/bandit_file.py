@@ -125,7 +125,7 @@ def read(path: str, data: bytes) -> State:
         raise TargetError(path, "it has no object `arms`, so it is not a bandit state")
     state = State(top, arms, contexts)
     for place, entry in _entries(state):
-        if (wrong := _wrong(entry)) is not None:
+        if (wrong := _problem_of(entry)) is not None:
             raise TargetError(path, f"{wrong} - at `{place}`")
     return state
 
@@ -149,7 +149,7 @@ def context_of(key: str) -> Context | None:
         return None
 
 
-def _wrong(entry: object) -> str | None:
+def _problem_of(entry: object) -> str | None:
     if not isinstance(entry, dict):
         return "Expected an object of numbers, or a context as a JSON list"
     for key in ("alpha", "beta"):

@@ -23,7 +23,7 @@ from rightful import times
 from rightful.errors import InvalidEventError
 from rightful.events import NOT_OURS, BalanceOpened, PosteriorPublished
 from rightful.identity import event_id
-from rightful.importers.bandits.bandit_documents import Opened
+from rightful.importers.bandits.bandit_documents import ParsedState
 from rightful.importers.bandits.bandit_file import ARM_KEYS
 from rightful.importers.engine.loop import STDIN, End, Origin, Plan, Reader, Wire
 from rightful.importers.shared.foreign_fields import key_of, moment_us
@@ -41,7 +41,7 @@ PRODUCER = "bandit-state"
 
 _PUBLISHER = "backfill"  # publications of other producers say nothing about the bytes of this file
 _MARKS = frozenset({"contextual_arms", "total_sessions"})
-_LEFT_OUT = "exclude one with the policy's field `balances`"
+_EXCLUDE_ONE = "exclude one with the policy's field `balances`"
 
 
 class BanditState:
@@ -98,14 +98,14 @@ class BanditStateReader(Reader):
         if self._objects > 1 or not end.is_whole:
             what = "Expected exactly one bandit state in the file; it is incomplete, or two programs wrote it at once"
             raise InvalidEventError(f"{what}. No balance was opened")
-        opened = Opened(document)
+        opened = ParsedState(document)
         for error in opened.problems:
             yield Problem(self._first.line, str(error))
         if opened.problems and not (opened.arms or opened.contexts or opened.judge):
             return
-        yield from self._opened(opened, document, end.sha256)
+        yield from self._balance(opened, document, end.sha256)
 
-    def _opened(self, opened: Opened, document: Mapping[str, Any], sha256: str) -> Iterator[Wire | Problem]:
+    def _balance(self, opened: ParsedState, document: Mapping[str, Any], sha256: str) -> Iterator[Wire | Problem]:
         through_us, notes = through(document, opened)
         if opened.uncounted:
             notes.append(f"arms without a selection count: {opened.uncounted}; they count as selected 0 times")
@@ -145,11 +145,11 @@ class BanditStateReader(Reader):
         planned = list(events)
         for place, event in enumerate(events):
             if "through" not in event:
-                event, said = _timeless(rows, event)  # noqa: PLW2901 - the event that is planned
+                event, said = _with_published_time(rows, event)  # noqa: PLW2901 - the event that is planned
                 planned[place] = event
                 notes += [Problem(None, what, lost=False) for what in said]
-            if (own := _opened(rows, event)) is not None:
-                again, why = _put_back(rows, published, own)
+            if (own := _stored_row(rows, event)) is not None:
+                again, why = _reopening(rows, published, own)
                 if why is not None:
                     notes.append(Problem(None, why, lost=False))
                 if again is None:
@@ -165,7 +165,7 @@ class BanditStateReader(Reader):
         return Plan(planned, existing=existing, notes=tuple(notes))
 
 
-def through(document: Mapping[str, Any], opened: Opened) -> tuple[int | None, list[str]]:
+def through(document: Mapping[str, Any], opened: ParsedState) -> tuple[int | None, list[str]]:
     """Return the time up to which a state includes the grades, from its own fields, and notes on it.
 
     Returns:
@@ -196,7 +196,7 @@ def until_of(published: Iterable[tuple[str, PosteriorPublished]], target: str) -
     return left[-1] if left and isinstance(left[-1], str) else None
 
 
-def _timeless(rows: list[Recorded], event: Wire) -> tuple[Wire, list[str]]:
+def _with_published_time(rows: list[Recorded], event: Wire) -> tuple[Wire, list[str]]:
     """Return the balance of a state without a time, with the time of the publication to its file, and notes."""
     published = [
         (row.id, row.event)
@@ -223,7 +223,7 @@ def _moment(text: object, notes: list[str]) -> int | None:
     return at_us
 
 
-def _opened(rows: list[Recorded], event: Wire) -> Recorded | None:
+def _stored_row(rows: list[Recorded], event: Wire) -> Recorded | None:
     """Return the row of these bytes of this file, whichever version of the program wrote it."""
     own = event_id(PRODUCER, event["key"])
     return next((row for row, other in _balances(rows, ()) if row.id == own and other.sha256 == event["sha256"]), None)
@@ -236,7 +236,7 @@ def _balances(rows: list[Recorded], published: Container[str]) -> Iterator[tuple
             yield row, row.event
 
 
-def _put_back(rows: list[Recorded], published: Container[str], own: Recorded) -> tuple[str | None, str | None]:
+def _reopening(rows: list[Recorded], published: Container[str], own: Recorded) -> tuple[str | None, str | None]:
     """Decide whether to open bytes again that were opened before, if others of their file were opened since.
 
     Returns:
@@ -270,16 +270,16 @@ def _related_notes(rows: list[Recorded], published: Container[str], event: Wire)
             newest[other.source] = other
     before = newest.pop(event["source"], None)
     if before is not None:
-        yield from _since(before, event)
+        yield from _time_note(before, event)
     if before is not None and _selections(event) < sum(arm.n for arm in before.arms.values()):
         what = "it has fewer selections than the balance opened from this file before: a reset, or an older copy."
         yield f"{what} Of one source, the balance with the newest time counts"
     for source, other in newest.items():
         if shared := event["arms"].keys() & other.arms.keys():
-            yield f"arms that are also in the balance of {source!r}: {len(shared)}; both count, or {_LEFT_OUT}"
+            yield f"arms that are also in the balance of {source!r}: {len(shared)}; both count, or {_EXCLUDE_ONE}"
 
 
-def _since(before: BalanceOpened, event: Wire) -> Iterator[str]:
+def _time_note(before: BalanceOpened, event: Wire) -> Iterator[str]:
     """Yield a note that compares the time of a balance with the one of the same file that counted before."""
     through_us = times.us_from(event["through"]) if "through" in event else -1
     if through_us < _through(before):

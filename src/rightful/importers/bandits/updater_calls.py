@@ -100,7 +100,7 @@ class BanditCalls:
             raise InvalidEventError("Expected `array`, got `str`", "$.arms")  # otherwise each letter would be an arm
         listed = tuple(arms)
         own = {arm: float(reward) for arm, reward in (per_arm_rewards or {}).items() if arm in listed}
-        name, when = self.name_of(call), self._at(at)
+        name, when = self.name_of(call), self._time(at)
         shown = ExposureRecorded(
             producer=self.updater,
             key=composite_key("exposure", call),
@@ -117,11 +117,11 @@ class BanditCalls:
             "per_arm": own or None,
             "exposure_session": None if session is None else name,
             "decay_rate": decay_rate,
-            **_worth(outcome, used=any(arm not in own for arm in listed)),
+            **_outcome_fields(outcome, used=any(arm not in own for arm in listed)),
         }
         wire.check(shown)
         wire.check(GradeRecorded(seq=1, **fields))
-        return self._credited(shown, fields)
+        return self._append_update(shown, fields)
 
     def decay(self, gamma: float, *, call: str, at: datetime | None = None) -> Receipt:
         """Record that everything was decayed, apart from an update.
@@ -135,7 +135,9 @@ class BanditCalls:
             InvalidEventError: `gamma` is out of range. Nothing was written.
         """
         key, session = composite_key("decay", call), self.name_of(call)
-        return self._one(BanditDecayed(producer=self.updater, key=key, session=session, at=self._at(at), gamma=gamma))
+        return self._append_one(
+            BanditDecayed(producer=self.updater, key=key, session=session, at=self._time(at), gamma=gamma)
+        )
 
     def pruned(
         self,
@@ -156,25 +158,25 @@ class BanditCalls:
         Raises:
             InvalidEventError: A name or a context is not valid. Nothing was written.
         """
-        return self._one(
+        return self._append_one(
             BanditPruned(
                 producer=self.updater,
                 key=composite_key("prune", call),
                 session=self.name_of(call),
-                at=self._at(at),
+                at=self._time(at),
                 arms=tuple(arms),
                 contexts=tuple(ArmContext(arm, tuple(context)) for arm, context in contexts),
             )
         )
 
-    def _at(self, at: datetime | None) -> datetime:
+    def _time(self, at: datetime | None) -> datetime:
         return times.at_of(self._clock()) if at is None else at
 
-    def _one(self, event: Event) -> Receipt:
+    def _append_one(self, event: Event) -> Receipt:
         [receipt] = self._log.append([event])
         return valid(receipt)
 
-    def _credited(self, shown: ExposureRecorded, fields: dict[str, Any]) -> list[Receipt]:
+    def _append_update(self, shown: ExposureRecorded, fields: dict[str, Any]) -> list[Receipt]:
         session = fields["session"]
         if fields["exposure_session"] is None:
             return self._log.append([shown, GradeRecorded(seq=1, **fields)])
@@ -200,7 +202,7 @@ class BanditCalls:
         return highest + 1
 
 
-def _worth(outcome: float | str, *, used: bool) -> dict[str, Any]:
+def _outcome_fields(outcome: float | str, *, used: bool) -> dict[str, Any]:
     """Return the grade's fields for an outcome; an outcome that no arm used goes to `extra`."""
     if isinstance(outcome, str):
         if outcome not in _REWARDS:

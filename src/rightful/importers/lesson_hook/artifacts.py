@@ -142,18 +142,18 @@ class LessonHookReader(Reader):
         """
         match _artifact(found.value):
             case "state":
-                yield from self._of_state(found.value, found.line)
+                yield from self._state_exposures(found.value, found.line)
             case "trajectory":
-                yield from self._of_trajectory(found.value, found.line)
+                yield from self._trajectory_exposures(found.value, found.line)
             case "dropout":
-                yield from self._of_dropout(found.value, found.line)
+                yield from self._dropout_exposures(found.value, found.line)
             case "events":
-                yield self._of_lesson_event(found.value)
+                yield self._lesson_exposure(found.value)
             case _:
                 keys = ", ".join(sorted(found.value)[:5])
                 raise InvalidEventError(f"Expected an artifact of the lesson hook, got an object with {keys[:160]!r}")
 
-    def _of_state(self, value: Mapping[str, Any], line: int) -> Iterator[Wire | Problem]:
+    def _state_exposures(self, value: Mapping[str, Any], line: int) -> Iterator[Wire | Problem]:
         injected = shaped(value, _Injected).injected
         safe, dot, suffix = self._origin.name.rpartition(".")
         if not dot or suffix != "json":
@@ -176,42 +176,42 @@ class LessonHookReader(Reader):
                 shown = {"alias": True, "at_basis": "file", "arms": [{"arm": path}]}
                 yield _exposure("state", session, key_of(safe, path), at_us) | shown
 
-    def _of_trajectory(self, value: Mapping[str, Any], line_number: int) -> Iterator[Wire | Problem]:
+    def _trajectory_exposures(self, value: Mapping[str, Any], line_number: int) -> Iterator[Wire | Problem]:
         line: _Trajectory = shaped(value, _Trajectory)
         session = session_of(NAMESPACE, line.session_id, "$.session_id")
-        yield from self._of_log("trajectory", session, "lessons", line, value, line_number, _shown)
+        yield from self._log_exposures("trajectory", session, "lessons", line, value, line_number, _shown_arm)
 
-    def _of_dropout(self, value: Mapping[str, Any], line_number: int) -> Iterator[Wire | Problem]:
+    def _dropout_exposures(self, value: Mapping[str, Any], line_number: int) -> Iterator[Wire | Problem]:
         line: _Dropout = shaped(value, _Dropout)
         namespace = _namespace_of(line.session_id) if "matched" in value else NAMESPACE
         session = session_of(namespace, line.session_id, "$.session_id")
-        arm = functools.partial(_withheld, epsilon=line.epsilon)
-        yield from self._of_log("dropout", session, "withheld", line, value, line_number, arm)
+        arm = functools.partial(_withheld_arm, epsilon=line.epsilon)
+        yield from self._log_exposures("dropout", session, "withheld", line, value, line_number, arm)
 
-    def _of_log(
+    def _log_exposures(
         self, artifact: str, session: str, field: str, line: _Trajectory | _Dropout, value: Mapping[str, Any],
         line_number: int, arm: Callable[[Any, str], dict[str, Any]],
     ) -> Iterator[Wire | Problem]:  # fmt: skip
         if (doubt := doubt_of(line.session_id, "$.session_id")) is not None:
             yield Problem(line_number, doubt, lost=False)
-        stamped = self._of_line(artifact, session, epoch_us(line.ts, "$.ts"), value)
-        arms, details, problems = _listed(value[field], f"$.{field}", arm)
+        stamped = self._line_exposure(artifact, session, epoch_us(line.ts, "$.ts"), value)
+        arms, details, problems = _arms_and_details(value[field], f"$.{field}", arm)
         yield from (Problem(line_number, what) for what in problems)
         if arms or not problems:
             listed = {"arms": arms} if field == "lessons" else {"arms": [], "withheld": arms}
-            extra = _without(value, "ts", "session_id") | {field: details}  # in the order of the arms
+            extra = _other_fields(value, "ts", "session_id") | {field: details}  # in the order of the arms
             yield stamped | listed | {"extra": extra}
 
-    def _of_lesson_event(self, value: Mapping[str, Any]) -> Wire:
+    def _lesson_exposure(self, value: Mapping[str, Any]) -> Wire:
         at_us, facts = lesson_events.exposed(value)
         named = _EVENTS_NAME.match(self._origin.name)
         if named is None:
             what = "Expected a file named cc-session-<session>-lessons.jsonl: its lines do not name their session"
             raise InvalidEventError(what)
         session = session_of(NAMESPACE, named["safe"], "$")
-        return self._of_line("events", session, at_us, value) | {"alias": True} | facts
+        return self._line_exposure("events", session, at_us, value) | {"alias": True} | facts
 
-    def _of_line(self, artifact: str, session: str, at_us: int, value: Mapping[str, Any]) -> Wire:
+    def _line_exposure(self, artifact: str, session: str, at_us: int, value: Mapping[str, Any]) -> Wire:
         content = digest([artifact, session, value])
         self.seen[content] += 1
         return _exposure(artifact, session, key_of(session, content, self.seen[content]), at_us)
@@ -265,7 +265,7 @@ def _exposure(artifact: str, session: str, key: str, at_us: int) -> Wire:
     }
 
 
-def _listed(
+def _arms_and_details(
     values: list[Any], place: str, arm: Callable[[Any, str], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
     """Return the arms of a line's list, the other fields of each, and the problems of invalid entries."""
@@ -278,20 +278,20 @@ def _listed(
         except InvalidEventError as error:
             problems.append(str(error))
         else:
-            details.append(_without(lesson, "path"))
+            details.append(_other_fields(lesson, "path"))
     return arms, details, list(dict.fromkeys(problems))
 
 
-def _shown(value: Any, place: str) -> dict[str, Any]:  # noqa: ANN401 - a JSON value, checked here
+def _shown_arm(value: Any, place: str) -> dict[str, Any]:  # noqa: ANN401 - a JSON value, checked here
     try:
         return {"arm": arm_of(shaped(value, _Lesson).path, "$.path")}
     except InvalidEventError as error:
         raise below(place, error) from None
 
 
-def _withheld(value: Any, place: str, epsilon: object) -> dict[str, Any]:  # noqa: ANN401 - as above
+def _withheld_arm(value: Any, place: str, epsilon: object) -> dict[str, Any]:  # noqa: ANN401 - as above
     """Return a withheld lesson with its probability of injection; an unreadable probability is omitted."""
-    arm = _shown(value, place)
+    arm = _shown_arm(value, place)
     own = value.get("effective_epsilon")
     dropped, where = (epsilon, "$.epsilon") if own is None else (own, f"{place}.effective_epsilon")
     if dropped is None:
@@ -301,5 +301,5 @@ def _withheld(value: Any, place: str, epsilon: object) -> dict[str, Any]:  # noq
     return arm | {"p_inject": 1.0 - dropped}
 
 
-def _without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
+def _other_fields(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: item for name, item in value.items() if name not in names}

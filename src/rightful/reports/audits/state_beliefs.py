@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rightful import content
 from rightful.errors import InvalidEventError, UsageError
-from rightful.importers.bandits.bandit_documents import Opened
+from rightful.importers.bandits.bandit_documents import ParsedState
 from rightful.importers.bandits.bandit_file import PM
 from rightful.importers.bandits.bandit_state import through
 from rightful.importers.shared.foreign_fields import moment_us
@@ -62,7 +62,7 @@ def state_of(data: bytes) -> State:
         raise UsageError(f"the file is not a bandit state: {error.what}; nothing was compared.") from None
     if not isinstance(document, dict) or not isinstance(document.get("arms"), dict):
         raise UsageError("the file is not a bandit state: it has no object `arms`; nothing was compared.")
-    opened = Opened(document)
+    opened = ParsedState(document)
     beliefs: dict[Key, FileBelief] = {}
     for arm, entry in opened.arms.items():
         beliefs[arm, None] = _file_belief(entry, counted="total_selections" in document["arms"][arm])
