@@ -54,6 +54,10 @@ def state(*arms: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"arms": {one["arm_id"]: one for one in arms}, **top, **more}
 
 
+FILE = state(arm(GIT, 3.0, 2.0, 3))
+"""A file with one arm of `EVENTS`."""
+
+
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 

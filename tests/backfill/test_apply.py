@@ -9,18 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 from tests.backfilling import (
+    FILE,
     GIT,
     NOON,
     OLD,
     applied,
-    arm,
     bytes_of,
     ledger_with,
     plan_of,
     rows,
     sha256,
     stands,
-    state,
     taken_back,
     text,
     written,
@@ -34,18 +33,6 @@ from rightful.errors import BackfillRefusedError, TargetChangedError, UsageError
 from rightful.policies import RULES, policy_of
 from rightful.reports.alarms import alarms
 from rightful.reports.session_coverage import ground_of
-
-FILE = state(arm(GIT, 3.0, 2.0, 3))
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return written(tmp_path / "state" / "bandit-state.json", FILE)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return ledger_with(tmp_path)
 
 
 def test_apply_and_rollback_are_in_the_file_and_in_the_ledger(path: Path, target: Path) -> None:

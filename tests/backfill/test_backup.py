@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.backfilling import NOON, applied, ledger_with, plan_of, rows, taken_back, text, written
+from tests.backfilling import NOON, applied, plan_of, rows, taken_back, text, written
 from tests.projections.telling import exposed, graded
 
 import rightful
@@ -16,11 +16,6 @@ from rightful.errors import StorageError, TargetChangedError
 
 MODEL = "pm-model:ci-fix:opus"
 PM = {"arms": {MODEL: {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}}
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return ledger_with(tmp_path)
 
 
 @pytest.fixture

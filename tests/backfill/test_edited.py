@@ -41,11 +41,6 @@ def target(tmp_path: Path) -> Path:
     return written(tmp_path / "state" / "b.json", FILE)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return ledger_with(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("edit", "named"),
     [

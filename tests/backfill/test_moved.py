@@ -5,7 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.backfilling import GIT, OLD, applied, arm, books, ledger_with, plan_of, rows, stands, state, taken_back, text
+from tests.backfilling import (
+    FILE,
+    OLD,
+    applied,
+    books,
+    ledger_with,
+    plan_of,
+    rows,
+    stands,
+    taken_back,
+    text,
+)
 from tests.backfilling import written as write_file
 from tests.projections.telling import exposed, graded
 from tests.readers_of_tools import Bandit
@@ -14,8 +25,6 @@ import rightful
 from rightful.backfill.publication_status import published_elsewhere, status
 from rightful.backfill.target_file import temporary_path
 from rightful.errors import TargetChangedError, UsageError
-
-FILE = state(arm(GIT, 3.0, 2.0, 3))
 
 
 @pytest.fixture

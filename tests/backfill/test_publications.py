@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.backfilling import GIT, applied, arm, books, ledger_with, plan_of, state, taken_back, text, written
+from tests.backfilling import FILE, applied, books, ledger_with, plan_of, taken_back, text, written
 
 import rightful
 from rightful.backfill.publication_status import status
@@ -15,7 +15,6 @@ from rightful.errors import UsageError
 from rightful.identity import composite_key
 from rightful.projections.publications import publications
 
-FILE = state(arm(GIT, 3.0, 2.0, 3))
 ZEROS = "0" * 64
 
 

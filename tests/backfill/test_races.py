@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.backfilling import (
+    FILE,
     GIT,
     OLD,
     applied,
@@ -26,18 +27,6 @@ from tests.readers_of_tools import Bandit
 
 from rightful.backfill import target_file as module
 from rightful.errors import TargetChangedError
-
-FILE = state(arm(GIT, 3.0, 2.0, 3))
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return written(tmp_path / "state" / "bandit-state.json", FILE)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return ledger_with(tmp_path)
 
 
 def _in_place(target: Path) -> None:

@@ -11,21 +11,25 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.backfilling import GIT, NOON, applied, arm, ledger_with, plan_of, rows, state, taken_back, text, written
+from tests.backfilling import (
+    FILE,
+    NOON,
+    applied,
+    ledger_with,
+    plan_of,
+    rows,
+    taken_back,
+    text,
+    written,
+)
 from tests.projections.telling import exposed, graded
 
 import rightful
 from rightful import limits
 from rightful.errors import BackfillRefusedError, StorageError, TargetError
 
-FILE = state(arm(GIT, 3.0, 2.0, 3))
 MODEL = "pm-model:ci-fix:opus"
 PM = {"arms": {MODEL: {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}}
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return written(tmp_path / "state" / "bandit-state.json", FILE)
 
 
 @pytest.fixture

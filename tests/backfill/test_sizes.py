@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.backfilling import (
-    GIT,
+    FILE,
     applied,
-    arm,
     books,
     bytes_of,
-    ledger_with,
     plan_of,
     rows,
-    state,
     taken_back,
     text,
     written,
@@ -26,17 +23,10 @@ from rightful.backfill import target_file as module
 from rightful.backfill.publication_status import status
 from rightful.errors import TargetChangedError, TargetError
 
-FILE = state(arm(GIT, 3.0, 2.0, 3))
-
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
     return written(tmp_path / "state" / "b.json", FILE)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return ledger_with(tmp_path)
 
 
 def test_too_large_result_is_refused_before_the_publication(

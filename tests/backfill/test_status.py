@@ -8,20 +8,16 @@ from typing import Any
 
 import pytest
 from tests.backfilling import (
-    GIT,
+    FILE,
     OLD,
     applied,
-    arm,
     books,
-    ledger_with,
     plan_of,
     rows,
     sha256,
     stands,
-    state,
     taken_back,
     text,
-    written,
 )
 from tests.readers_of_tools import Bandit
 
@@ -30,18 +26,6 @@ from rightful.backfill.apply_plan import interrupted
 from rightful.backfill.publication_status import status
 from rightful.errors import StorageError
 from rightful.policies import policy_of
-
-FILE = state(arm(GIT, 3.0, 2.0, 3))
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return written(tmp_path / "state" / "bandit-state.json", FILE)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return ledger_with(tmp_path)
 
 
 def test_a_publication_that_is_not_in_place_is_said_completed_or_taken_back(
