@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import sys
 import threading
@@ -50,12 +49,12 @@ def transcripts(path: str, folder: str) -> dict[str, float]:
     """
     from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
     from rightful.importers.engine.formats import kinds
-    from rightful.importers.engine.loop import import_paths
+    from rightful.importers.engine.loop import Import
 
     begin, peak = time.perf_counter(), Peak()
     with peak, rightful.open(path) as ledger:
         kept = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log)
-        found = import_paths(ledger.log, kinds("claude-code"), [folder], stdin=io.BytesIO(), checkpoints=kept)
+        found = Import(ledger.log, kinds("claude-code"), ledger.log.head(), None, kept).path(folder)
         reports = [report for report in found if report.is_read]
     return {
         "seconds": time.perf_counter() - begin,

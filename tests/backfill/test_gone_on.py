@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from tests.backfilling import GIT, NOON, OLD, applied, arm, ledger_with, plan_of, rows, state, taken_back, written
+from tests.importers.import_files import import_paths
 from tests.projections.telling import exposed, graded, told
 from tests.readers_of_tools import Bandit
 
 import rightful
 from rightful.backfill.plan_document import Plan
 from rightful.importers.bandits.bandit_state import BanditState
-from rightful.importers.engine.loop import import_paths
 
 SAID = state(arm(GIT, 3.0, 2.0, 3), arm(OLD, 2.0, 1.0, 2))
 MODEL = "pm-model:code:opus"

@@ -16,12 +16,12 @@ from typing import Any, Final
 import pytest
 from tests.cli.conftest import Run
 from tests.hooking import before_tool
+from tests.importers.import_files import import_paths
 
 import rightful
 from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
 from rightful.importers.engine.file_report import FileReport
 from rightful.importers.engine.formats import AUTO, kinds
-from rightful.importers.engine.loop import import_paths
 
 SOURCE: Final = str(Path(rightful.__file__).parent)
 TRANSCRIPTS: Final = Path(__file__).parents[1] / "samples" / "claude" / "projects" / "-home-dev-my-proj"

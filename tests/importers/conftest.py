@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.importers.agenta_records import Taker
+from tests.importers.import_files import import_paths
 from tests.importers.recording import Gate
 
 from rightful import ledger as app
@@ -19,7 +20,7 @@ from rightful.importers.claude_code.claude_transcript import ClaudeCode
 from rightful.importers.codex.rollout import Codex
 from rightful.importers.copilot.copilot_session import Copilot
 from rightful.importers.engine.file_report import FileReport
-from rightful.importers.engine.loop import Kind, import_paths
+from rightful.importers.engine.formats import Kind
 from rightful.importers.gptme.conversation import Gptme
 from rightful.importers.gptme_records.manifest import GptmeManifest
 from rightful.importers.gptme_records.receipts import GptmeReceipts

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from rightful.errors import InvalidEventError
-from rightful.importers.engine.loop import APPENDED, REWRITTEN, End, GrowingReader, Origin, Wire
+from rightful.importers.engine.formats import APPENDED, REWRITTEN, End, GrowingReader, Origin, Wire
 from rightful.importers.shared.foreign_fields import key_of
 from rightful.importers.sources.text_files import Found, Problem
 

@@ -23,11 +23,12 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.importers.import_files import import_paths
 
 from rightful import ledger as app
 from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
 from rightful.importers.engine.file_report import FileReport
-from rightful.importers.engine.loop import Kind, import_paths
+from rightful.importers.engine.formats import Kind
 from rightful.ledger import Ledger
 
 ROOT = Path(__file__).parents[2]

@@ -8,10 +8,10 @@ import random
 from typing import Any
 
 import pytest
+from tests.importers.import_files import import_paths
 from tests.transcripts.sequences import CASES, Case, bodies, shuffled
 
 from rightful.importers.agenta.agenta_records import Agenta
-from rightful.importers.engine.loop import import_paths
 from rightful.ledger import Ledger
 from rightful.log.rows import Stored
 from rightful.projections.facts.completeness import completeness_of

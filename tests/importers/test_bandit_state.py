@@ -16,7 +16,7 @@ from rightful.events import BalanceOpened
 from rightful.identity import composite_key, event_id
 from rightful.importers.bandits.bandit_documents import document
 from rightful.importers.bandits.bandit_state import BanditStateReader
-from rightful.importers.engine.loop import End
+from rightful.importers.engine.formats import End
 from rightful.ledger import Ledger
 
 NO_TIME = "note: the state has no time: its grades are counted again unless the policy's field `balances` excludes it"

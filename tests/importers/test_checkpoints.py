@@ -19,6 +19,7 @@ import pytest
 from tests.faults.support import needs_root
 from tests.importers.diary import Diary, DiaryReader, Draft
 from tests.importers.growing import import_once, put, rows_of
+from tests.importers.import_files import import_paths
 from tests.importers.test_growth import lines, said
 
 from rightful import ledger as app
@@ -26,7 +27,7 @@ from rightful import limits
 from rightful.importers.engine import checkpoints
 from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
 from rightful.importers.engine.file_report import FileReport
-from rightful.importers.engine.loop import Origin, import_paths
+from rightful.importers.engine.formats import Origin
 from rightful.ledger import Ledger
 
 

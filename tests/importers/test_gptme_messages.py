@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 from tests.importers.conftest import Importer
 from tests.importers.gptme_files import SESSION, appended, event, history, rows, said, said_in, write
+from tests.importers.import_files import import_paths
 from tests.importers.test_gptme import zone  # noqa: F401 - the machine's time is UTC
 
 from rightful import ledger as app
@@ -25,7 +26,6 @@ from rightful.events import (
     UsageRecorded,
 )
 from rightful.identity import composite_key, event_id
-from rightful.importers.engine.loop import import_paths
 from rightful.importers.gptme.conversation import Gptme
 from rightful.importers.shared.foreign_fields import digest
 from rightful.ledger import Ledger

@@ -11,10 +11,11 @@ import pytest
 from tests.importers.conftest import GOLDEN
 from tests.importers.diary import Diary, DiaryReader, Draft
 from tests.importers.growing import import_once, put, rows_of, same_after_kills, same_by_cuts, same_by_prefixes
+from tests.importers.import_files import import_paths
 
 from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
 from rightful.importers.engine.file_report import KNOWN
-from rightful.importers.engine.loop import Kind, Origin, import_paths
+from rightful.importers.engine.formats import Kind, Origin
 from rightful.importers.lesson_hook.artifacts import LessonHook
 from rightful.importers.session_records import SessionRecords
 from rightful.importers.sources.growing_files import WAITS

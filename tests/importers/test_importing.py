@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from tests.importers.conftest import KINDS, Importer, said
+from tests.importers.import_files import import_paths
 
 from rightful import limits
 from rightful.errors import BusyError
-from rightful.importers.engine.loop import import_paths
 from rightful.ledger import Ledger
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples"

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from tests.amounts import cases
 from tests.importers.conftest import KINDS, MTIME_S
+from tests.importers.import_files import import_paths
 from tests.importers.made_conversations import CALL, OUTPUT, ROWS, Made
 from tests.log.memory import MemoryRecorder
 
 from rightful.histories.service import Histories
 from rightful.importers.engine.checkpoints import Checkpoints
-from rightful.importers.engine.loop import import_paths
 from rightful.log.log import Log
 from rightful.log.rows import Stored
 from rightful.projections.transcripts import fold

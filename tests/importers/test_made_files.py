@@ -21,13 +21,13 @@ from typing import Any
 import pytest
 from tests.amounts import cases
 from tests.importers.conftest import KINDS
+from tests.importers.import_files import import_paths
 from tests.importers.sdk_databases import put
 
 from rightful import ledger as app
 from rightful.cli.support.options import session_named
 from rightful.errors import UsageError
 from rightful.importers.engine.file_report import FileReport
-from rightful.importers.engine.loop import import_paths
 from rightful.importers.openai_agents.sdk_databases import OpenAIAgents
 from rightful.ledger import Ledger
 from rightful.reports.contradictions import contradictions

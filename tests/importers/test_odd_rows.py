@@ -16,7 +16,7 @@ from tests.importers.conftest import KINDS, Importer
 from rightful.encoding import wire
 from rightful.errors import InvalidEventError
 from rightful.importers.bandits.bandit_state import BanditState
-from rightful.importers.engine.loop import End, Kind, Origin
+from rightful.importers.engine.formats import End, Kind, Origin
 from rightful.importers.engine.other_tools import described
 from rightful.importers.sources.text_files import Found, Problem
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 from tests.importers.conftest import KINDS, Importer
+from tests.importers.import_files import import_paths
 
 from rightful.cli.show.show_transcript import is_visible
 from rightful.events import SessionStarted
 from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
-from rightful.importers.engine.loop import import_paths
 from rightful.ledger import Ledger
 from rightful.policies import policy_of
 from rightful.projections.transcripts.entries import Entry, Transcript

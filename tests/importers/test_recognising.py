@@ -8,12 +8,13 @@ import pytest
 from tests.importers.conftest import Importer
 from tests.importers.diary import Diary
 from tests.importers.growing import put
+from tests.importers.import_files import import_paths
 from tests.importers.test_growth import lines
 
 from rightful import limits
 from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
 from rightful.importers.engine.file_report import FileReport
-from rightful.importers.engine.loop import Kind, import_paths
+from rightful.importers.engine.formats import Kind
 from rightful.importers.session_records import SessionRecords
 from rightful.ledger import Ledger
 

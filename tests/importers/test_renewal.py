@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.importers.conftest import KINDS, MTIME_S
+from tests.importers.import_files import import_paths
 
 from rightful import ledger as app
 from rightful import limits
@@ -22,7 +23,6 @@ from rightful.importers.engine.checkpoints import FOLDER, Checkpoints, Reading
 from rightful.importers.engine.file_import import FileImport
 from rightful.importers.engine.file_report import FileReport
 from rightful.importers.engine.formats import GrowingKind, GrowingReader, Origin, Wire, is_growing
-from rightful.importers.engine.loop import import_paths
 from rightful.importers.engine.renewal import Ranges
 from rightful.importers.sources.text_files import Found, Problem, opened
 from rightful.ledger import Ledger

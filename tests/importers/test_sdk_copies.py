@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from agents import SQLiteSession
 from tests.importers.conftest import Importer
+from tests.importers.import_files import import_paths
 from tests.importers.sdk_databases import advanced, everything, items, name, put, said, shown, user
 from tests.log.memory import MemoryRecorder
 
-from rightful.importers.engine.loop import import_paths
 from rightful.importers.openai_agents.sdk_databases import OpenAIAgents
 from rightful.ledger import Ledger
 from rightful.log.log import Log

@@ -16,11 +16,11 @@ from agents import SQLiteSession
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.importers.conftest import Importer
+from tests.importers.import_files import import_paths
 from tests.importers.sdk_databases import PRODUCER, everything, execute, items, name, put, said, shown, types, user
 from tests.log.memory import MemoryRecorder
 
 from rightful import ledger as app
-from rightful.importers.engine.loop import import_paths
 from rightful.importers.openai_agents.sdk_databases import OpenAIAgents
 from rightful.ledger import Ledger
 from rightful.log.log import Log
@@ -319,7 +319,7 @@ def test_the_sdk_is_not_needed(path: Path, tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from rightful import ledger as app, limits
-from rightful.importers.engine.loop import import_paths
+from tests.importers.import_files import import_paths
 from rightful.importers.openai_agents.sdk_databases import OpenAIAgents
 
 limits.IMPORT_EVENTS = 2

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.amounts import examples
 from tests.importers.conftest import KINDS, Importer, said
+from tests.importers.import_files import import_paths
 from tests.importers.test_session_records import grades, row, write
 
 from rightful import ledger as app
-from rightful.importers.engine.loop import import_paths
 from rightful.ledger import Ledger
 
 OLDER = (

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.importers.import_files import import_paths
 from tests.transcripts.folding import conversation
 from tests.transcripts.sequences import CASES, NAME, Case, bodies, shuffled
 
 import rightful
 from rightful.importers.agenta.agenta_records import Agenta
-from rightful.importers.engine.loop import import_paths
 from rightful.projections.transcripts import agenta_readers
 
 EACH = pytest.mark.parametrize("case", CASES, ids=[case.number for case in CASES])

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from tests.amounts import cases
+from tests.importers.import_files import import_paths
 from tests.log.memory import MemoryRecorder
 from tests.workspaces.acted import LESSONS, Acted, Session, Workspace, copy_changes_times, random_plan
 
-from rightful.importers.engine.loop import import_paths
 from rightful.importers.lesson_hook.artifacts import LessonHook
 from rightful.importers.session_records import SessionRecords
 from rightful.log.log import Log

@@ -32,7 +32,7 @@ from rightful.events import NOT_OURS, BalanceOpened
 from rightful.importers.bandits.bandit_file import NOTHING, read
 from rightful.importers.bandits.bandit_formats import FORMATS
 from rightful.importers.bandits.bandit_state import BanditState
-from rightful.importers.engine.loop import End, Origin
+from rightful.importers.engine.formats import End, Origin
 from rightful.importers.sources.text_files import Found, Problem
 from rightful.policies import Policy
 from rightful.projections.facts.facts import Facts

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     import argparse
 
     from rightful.importers.engine.file_report import FileReport
-    from rightful.importers.engine.loop import Import, Kind
+    from rightful.importers.engine.formats import Kind
+    from rightful.importers.engine.loop import Import
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

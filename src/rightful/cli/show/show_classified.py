@@ -74,14 +74,16 @@ def classify(args: argparse.Namespace) -> int:
 def _reports(args: argparse.Namespace) -> Iterator[FileReport]:
     from rightful import ledger as app
     from rightful.importers.agenta.agenta_records import Agenta
-    from rightful.importers.engine.loop import STDIN, import_paths
+    from rightful.importers.engine.loop import STDIN, Import
 
     stdin = terminal.stdin_bytes() if STDIN in args.paths else io.BytesIO()
     with (
         tempfile.TemporaryDirectory(prefix="rightful-") as folder,
         app.open(Path(folder) / "ledger", create=True) as ledger,
     ):
-        yield from import_paths(ledger.log, [Agenta()], args.paths, stdin=stdin, receipts=True)
+        importing = Import(ledger.log, [Agenta()], 0, None, None, receipts=True)
+        for path in args.paths:
+            yield from importing.reports(path, stdin)
 
 
 def classified(reports: Iterable[FileReport]) -> list[Classified]:

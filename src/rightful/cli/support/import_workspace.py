@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from rightful.cli.show.show_import import Totals
     from rightful.importers.engine.file_report import FileReport
-    from rightful.importers.engine.loop import Import, Kind
+    from rightful.importers.engine.formats import Kind
+    from rightful.importers.engine.loop import Import
     from rightful.importers.gptme.gptme_workspace import Place
 
 KIND = "gptme-workspace"

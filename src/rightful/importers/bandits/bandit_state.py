@@ -25,7 +25,8 @@ from rightful.events import NOT_OURS, BalanceOpened, PosteriorPublished
 from rightful.identity import event_id
 from rightful.importers.bandits.bandit_documents import ParsedState
 from rightful.importers.bandits.bandit_file import ARM_KEYS
-from rightful.importers.engine.loop import STDIN, End, Origin, Plan, Reader, Wire
+from rightful.importers.engine.formats import End, Origin, Plan, Reader, Wire
+from rightful.importers.engine.loop import STDIN
 from rightful.importers.shared.foreign_fields import key_of, moment_us
 from rightful.importers.shared.stored_rows import rows_of
 from rightful.importers.sources.text_files import Problem

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -20,17 +20,12 @@ from rightful.importers.engine.checkpoints import Reading, reader_version
 from rightful.importers.engine.file_import import FileImport
 from rightful.importers.engine.file_report import FileReport
 from rightful.importers.engine.formats import (
-    APPENDED,
     REWRITTEN,
     End,
     GrowingKind,
-    GrowingReader,
     Kind,
     NotYetError,
     Origin,
-    Plan,
-    Reader,
-    Wire,
     is_growing,
 )
 from rightful.importers.engine.incremental import GrowingImport
@@ -61,23 +56,6 @@ if TYPE_CHECKING:
     from rightful.importers.engine.checkpoints import Checkpoint, Checkpoints
     from rightful.log.log import Log
 
-__all__ = [
-    "APPENDED",
-    "REWRITTEN",
-    "STDIN",
-    "End",
-    "GrowingKind",
-    "GrowingReader",
-    "Import",
-    "Kind",
-    "Origin",
-    "Plan",
-    "Progress",
-    "Reader",
-    "Wire",
-    "import_paths",
-]
-
 STDIN = "-"
 """The path that means standard input."""
 
@@ -85,46 +63,18 @@ Progress = Callable[[str, int, int], None]
 """Called after each transaction with the file's path, the bytes read and the file's size in bytes."""
 
 
-def import_paths(
-    log: Log,
-    kinds: Iterable[Kind],
-    paths: Iterable[str],
-    *,
-    stdin: BinaryIO,
-    progress: Progress | None = None,
-    checkpoints: Checkpoints | None = None,
-    receipts: bool = False,
-) -> Iterator[FileReport]:
-    """Import files, the JSON files below folders, or standard input; yield a report for each.
-
-    Args:
-        log: Where the events go.
-        kinds: The accepted kinds. A file in a folder is imported only if one of its first
-            `limits.FOREIGN_OBJECTS` objects is recognised; otherwise it is skipped, which is not a problem.
-            A file that the user named must be of these kinds.
-        paths: Files, folders, or `-`.
-        stdin: The stream for `-`.
-        progress: Called with the progress.
-        checkpoints: Where earlier imports of growing files stopped; without it each is read from its beginning.
-        receipts: Whether to keep the receipts in the reports of kinds that answer for each record.
-
-    Raises:
-        StorageError: The ledger cannot be written. Everything reported before is stored.
-    """
-    importing = Import(log, list(kinds), log.head(), progress, checkpoints, receipts)
-    for path in paths:
-        yield from importing.reports(path, stdin)
-
-
 class Import(NamedTuple):
     """One import: the settings that all its files share.
+
+    A file in a folder is imported only if one of its first `limits.FOREIGN_OBJECTS` objects is recognised; otherwise
+    it is skipped, which is not a problem. A file that the user named must be of the accepted kinds.
 
     Attributes:
         log: Where the events go.
         kinds: The accepted kinds.
         began: The last position when the import began.
         progress: Called with the progress.
-        checkpoints: Where earlier imports stopped.
+        checkpoints: Where earlier imports of growing files stopped; without it each is read from its beginning.
         receipts: Whether to keep receipts, for kinds that answer for each record.
         all_kinds: Returns every kind, to recognise a file that is not of the kind that the user named.
     """
@@ -143,7 +93,11 @@ class Import(NamedTuple):
         return any(reads_databases(kind) for kind in self.kinds)
 
     def reports(self, path: str, stdin: BinaryIO) -> Iterator[FileReport]:
-        """Import a file or a folder, or standard input for `-`."""
+        """Import a file, the JSON files below a folder, or standard input for `-`; yield a report for each file.
+
+        Raises:
+            StorageError: The ledger cannot be written. Everything reported before is stored.
+        """
         if path == STDIN:
             yield self.stream(Origin(path, None), stdin)
         else:
