@@ -9,7 +9,8 @@ import os
 from typing import Final
 
 VARIABLE: Final = "RIGHTFUL_ALL_TESTS"
-_QUICK_SHARE: Final = 5
+QUICK_SHARE: Final = 5
+"""A quick run has one of so many cases of a sweep."""
 _FEWEST: Final = 10
 
 
@@ -18,9 +19,14 @@ def all_tests() -> bool:
     return os.environ.get(VARIABLE) == "1"
 
 
+def either(full: int, quick: int) -> int:
+    """Return the first number with `--all`, else the second."""
+    return full if all_tests() else quick
+
+
 def examples(full: int) -> int:
     """Return how many random examples a property runs: `full` with `--all`, else about a fifth."""
-    return full if all_tests() else min(full, max(full // _QUICK_SHARE, _FEWEST))
+    return full if all_tests() else min(full, max(full // QUICK_SHARE, _FEWEST))
 
 
 def cases(variable: str, full: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import pytest
 from tests import amounts
@@ -18,13 +19,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave slow tests out of a quick run, unless they are asked for by their file or id."""
+    """Omit slow tests and most cases of sweeps from a quick run, unless their file is named."""
     if amounts.all_tests() or config.getoption("-m"):
         return
     named = [argument.partition("::")[0] for argument in config.args if ".py" in argument]
-    left_out = [
-        item for item in items if item.get_closest_marker("slow") and not any(str(item.path).endswith(n) for n in named)
-    ]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+    cases = Counter[str]()
+    omitted = set()
+    for item in items:
+        if any(str(item.path).endswith(name) for name in named):
+            continue
+        if item.get_closest_marker("sweep"):
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % amounts.QUICK_SHARE:
+                omitted.add(item)
+            cases[test] += 1
+        elif item.get_closest_marker("slow"):
+            omitted.add(item)
+    if omitted:
+        config.hook.pytest_deselected(items=list(omitted))
+        items[:] = [item for item in items if item not in omitted]

@@ -194,6 +194,7 @@ def process(*words: str, stdout: Any, **env: str) -> subprocess.CompletedProcess
 ANSWERS = [["posteriors"], ["audit"], ["status"], ["posteriors", "--json"], ["--help"], ["--version"]]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("words", ANSWERS, ids=" ".join)
 def test_a_reader_that_went_away_is_141_and_no_complaint(ledger: Path, words: list[str]) -> None:
     fill(ledger)
@@ -222,6 +223,7 @@ def test_an_answer_that_was_read_in_part_is_141_also_without_a_buffer(ledger: Pa
     assert (reading.returncode, complaint) == (141, b"")
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")  # noqa: PTH110 - one call
 @pytest.mark.parametrize(
     ("words", "unbuffered"),

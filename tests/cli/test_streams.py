@@ -48,6 +48,7 @@ def test_complaints_never_land_in_the_answer(ledger: Path, here: Path) -> None:
     assert json.loads(done.stdout)["counts"] == {"invalid": 1, "appended": 1}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("words", ["status", "status --json", "--version", "posteriors", "--help"])
 def test_an_answer_that_goes_nowhere_is_none(ledger: Path, words: str) -> None:
     done = shell(f"rightful {words} >&-")
@@ -101,6 +102,7 @@ def python(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, env=env)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "module",
     [

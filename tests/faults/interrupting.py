@@ -13,11 +13,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from tests import amounts
+
 import rightful
 
 SOURCE = str(Path(rightful.__file__).parent)
 STUCK_S = 60
-STEP = int(os.environ.get("RIGHTFUL_LINE_STEP", "5"))
+STEP = int(os.environ.get("RIGHTFUL_LINE_STEP") or amounts.either(5, 20))
 """How many lines apart exceptions are raised; 1 is each line, and takes minutes. Each error and thread begins at 1."""
 
 

@@ -12,9 +12,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from tests import amounts
+
 import rightful
 
-WORKERS, BATCHES, BATCH, KILLS = 8, 12, 10, 3
+WORKERS, BATCHES, BATCH, KILLS = 8, 12, 10, amounts.either(3, 1)
 Wire = dict[str, Any]
 
 WORKER = """

@@ -112,6 +112,7 @@ STEPS = [
 """What giving a journal calls: it removes a half-made one, makes the file, syncs it and its name; LMDB's commit."""
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace kills it")
 @pytest.mark.parametrize(("call", "when"), STEPS, ids=[f"{call}-{when}" for call, when in STEPS])
 def test_killed_at_any_step_it_opens_again(tmp_path: Path, call: str, when: int) -> None:

@@ -127,6 +127,7 @@ WRITES = [("pwrite64", n) for n in range(1, 6)]
 STEPS = [*WRITES, ("fdatasync", 1), ("fdatasync", 2), ("unlink", 1), ("fallocate", 1), ("fsync", 1), ("fsync", 2)]
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace kills it")
 @pytest.mark.parametrize(("call", "when"), STEPS, ids=[f"{call}-{when}" for call, when in STEPS])
 def test_killed_at_any_step_it_opens_again(tmp_path: Path, call: str, when: int) -> None:

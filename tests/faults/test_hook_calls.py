@@ -202,6 +202,7 @@ def test_a_session_without_a_working_folder_or_a_home_is_recorded(ledger: Path, 
     assert calls(ledger) == ["toolu_1"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize(
     "where",

@@ -67,6 +67,7 @@ spool.write_file = late
 """
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("number", ENDINGS)
 @pytest.mark.parametrize(
     "script",

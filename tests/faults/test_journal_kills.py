@@ -129,6 +129,7 @@ def live_on(recorder: LMDBRecorder, over: threading.Event, answered: dict[int, s
             return
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "step", ["before it is written", "half written", "written", "synced", "before it begins anew", "begun anew"]
 )

@@ -124,6 +124,7 @@ def test_a_key_of_the_terminal_reaches_the_command_once(place: Place, key: bytes
     assert [event.exit_code for event in place.events("session.ended")] == [7]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGWINCH])
 def test_a_signal_that_only_the_run_gets_is_passed_on_once(place: Place, number: signal.Signals) -> None:
     terminal = Terminal(place, counting(place))

@@ -202,6 +202,7 @@ for n in range(4):
 """
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace injects the errors")
 @pytest.mark.parametrize("small_bytes", [limits.JOURNAL_COMMIT_BYTES, 0], ids=["journal", "tables"])
 @pytest.mark.parametrize(("call", "first"), [("fdatasync", 2), ("pwrite64", 3)])  # what is before is of `warm`

@@ -53,6 +53,7 @@ def stored(path: Path) -> tuple[list[str], Completeness]:
     return [row.envelope.id for row in rows], completeness_of(rows)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("when", ["before the commit", "after the commit", "while it acknowledges"])
 @pytest.mark.parametrize("at", [1, 2, 4, 7])
 def test_what_was_acknowledged_is_there_after_a_kill_and_the_turn_can_be_recorded_again(

@@ -36,6 +36,7 @@ def facts(ledger: Ledger) -> set[tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", CASES, ids=[case.number for case in CASES])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_sequence_is_as_complete_as_it_was_in_whatever_order_it_comes(ledger: Ledger, case: Case, seed: int) -> None:

@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 from tests.importers.gptme_files import appended, event, said
-from tests.importers.growing import STEPS, Rows, dying, import_once, put, rows_of, same_after_kills, same_by_prefixes
+from tests.importers.growing import (
+    APART,
+    STEPS,
+    Rows,
+    dying,
+    import_once,
+    put,
+    rows_of,
+    same_after_kills,
+    same_by_prefixes,
+)
 from tests.importers.test_gptme import zone  # noqa: F401 - the machine's time is UTC
 
 from rightful import ledger as app
@@ -98,7 +108,7 @@ def test_an_import_that_is_killed_while_it_says_what_was_undone_changes_nothing(
     steps = 0
     expected: Rows = []
     with dying() as killed:
-        for step in range(STEPS):
+        for step in range(0, STEPS, APART):
             with app.open(tmp_path / f"ledger-{step}", create=True) as ledger:
                 put(path, lines(A, CALL, RESULT))
                 import_once(ledger, Gptme(), path)

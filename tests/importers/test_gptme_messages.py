@@ -293,6 +293,7 @@ def test_the_sample_is_the_conversation_that_it_was(ledger: Ledger, imported: Im
 FILES = ("conversation.jsonl", "events.jsonl", "branches/main-undo-0.jsonl", "views/compacted-001.jsonl")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
 def test_the_order_in_which_the_files_of_a_conversation_come_decides_nothing(
     ledger: Ledger, imported: Importer, tmp_path: Path, order: tuple[int, ...], expected: set[Any]

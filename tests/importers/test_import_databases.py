@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.importers.conftest import KINDS, Importer
 from tests.importers.sdk_databases import execute, put, shown, user
-from tests.importers.test_sqlite import HOLDER, WRITER, Other
+from tests.importers.test_sqlite import HOLDER, Other, Writer
 from tests.importers.test_watching import Script
 
 from rightful.importers.engine.loop import Import
@@ -120,10 +120,10 @@ def test_a_database_on_stdin_is_refused_with_the_reason(imported: Importer, tmp_
 def test_a_watch_sees_rows_that_stand_in_the_log_beside_a_database(ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / "app" / "a.db"
     path.parent.mkdir()
-    writer = Other(WRITER, path)
+    writer = Writer(path)
 
     def write(text: str) -> set[str]:
-        writer.write(f'{{"role": "user", "content": "{text}"}}')
+        writer.write({"role": "user", "content": text})
         return {f"{path}-wal"}
 
     write("a")

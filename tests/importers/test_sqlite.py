@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -13,10 +14,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agents import SQLiteSession
 from tests.importers.conftest import Importer
 from tests.importers.sdk_databases import execute, items, put, shown, user
 
@@ -25,19 +28,6 @@ from rightful.errors import InvalidEventError
 from rightful.importers.engine.formats import NotYetError
 from rightful.importers.sources import sqlite_databases
 from rightful.ledger import Ledger
-
-WRITER = """
-import asyncio, json, sys
-from agents import SQLiteSession
-
-async def main():
-    session = SQLiteSession("s", sys.argv[1])
-    for line in sys.stdin:
-        await session.add_items([json.loads(line)])
-        print("done", flush=True)
-
-asyncio.run(main())
-"""
 
 HOLDER = """
 import sqlite3, sys
@@ -56,12 +46,6 @@ class Other:
         command = [sys.executable, "-c", script, *map(str, words)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def write(self, line: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        self.wait()
-
     def wait(self) -> None:
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "done\n"
@@ -71,6 +55,34 @@ class Other:
         self.process.communicate()
 
 
+def add_items(pipe: Connection, path: Path) -> None:
+    async def add() -> None:
+        session = SQLiteSession("s", str(path))
+        while True:
+            await session.add_items([pipe.recv()])
+            pipe.send("done")
+
+    asyncio.run(add())
+
+
+class Writer:
+    """Another process that keeps a session of the SDK open; forked, since importing the SDK takes a second."""
+
+    def __init__(self, path: Path) -> None:
+        fork = multiprocessing.get_context("fork")
+        self.pipe, theirs = fork.Pipe()
+        self.process = fork.Process(target=add_items, args=(theirs, path), daemon=True)
+        self.process.start()
+
+    def write(self, item: dict[str, str]) -> None:
+        self.pipe.send(item)
+        assert self.pipe.recv() == "done"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     (tmp_path / "app").mkdir()
@@ -78,11 +90,10 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def writer(path: Path) -> Iterator[Other]:
-    """A process that adds an item for each line, and keeps its session open."""
-    other = Other(WRITER, path)
-    yield other
-    other.kill()
+def writer(path: Path) -> Iterator[Writer]:
+    writer = Writer(path)
+    yield writer
+    writer.kill()
 
 
 def state(path: Path) -> dict[str, tuple[str, int]]:
@@ -96,26 +107,26 @@ def names_beside(path: Path) -> list[str]:
 
 
 def test_what_another_process_writes_right_now_is_read_and_it_goes_on(
-    imported: Importer, ledger: Ledger, path: Path, writer: Other
+    imported: Importer, ledger: Ledger, path: Path, writer: Writer
 ) -> None:
-    writer.write('{"role": "user", "content": "a"}')
+    writer.write({"role": "user", "content": "a"})
     before = state(path)
     assert before["sessions.db-wal"][0] != hashlib.sha256(b"").hexdigest()
 
     [report] = imported("openai-agents", path)
 
     assert (shown(ledger), report.problems, state(path)) == ([user("a")], [], before)
-    writer.write('{"role": "user", "content": "b"}')
+    writer.write({"role": "user", "content": "b"})
     imported("openai-agents", path)
     assert shown(ledger) == [user("a"), user("b")]
 
 
 @pytest.mark.parametrize("index", ["with", "without"])
 def test_committed_rows_that_a_killed_process_left_behind_are_read_and_left_there(
-    imported: Importer, ledger: Ledger, path: Path, writer: Other, index: str
+    imported: Importer, ledger: Ledger, path: Path, writer: Writer, index: str
 ) -> None:
     put(path, user("old"))
-    writer.write('{"role": "user", "content": "committed"}')
+    writer.write({"role": "user", "content": "committed"})
     writer.kill()
     if index == "without":
         Path(f"{path}-shm").unlink()
@@ -145,9 +156,9 @@ def test_a_closed_database_is_read_without_anything_made_beside_it(
 
 
 def test_a_link_is_read_with_what_stands_beside_its_target(
-    imported: Importer, ledger: Ledger, path: Path, writer: Other, tmp_path: Path
+    imported: Importer, ledger: Ledger, path: Path, writer: Writer, tmp_path: Path
 ) -> None:
-    writer.write('{"role": "user", "content": "a"}')
+    writer.write({"role": "user", "content": "a"})
     (tmp_path / "link").symlink_to(path)
 
     imported("openai-agents", tmp_path / "link")
@@ -229,14 +240,14 @@ def test_a_database_that_changes_all_the_time_is_not_read(path: Path, monkeypatc
 
 
 def test_a_reader_that_is_killed_leaves_no_copy_behind(
-    path: Path, writer: Other, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, writer: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The copy has no name: it is larger than what SQLite keeps in memory, and yet nothing stands in the folder."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    writer.write(json.dumps(user("x" * 4_000_000)))
+    writer.write(user("x" * 4_000_000))
     writer.kill()
     shutil.copytree(path.parent, tmp_path / "left")
     (tmp_path / "left" / "sessions.db-shm").unlink()

@@ -283,6 +283,7 @@ FIVE = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("order", list(itertools.permutations(range(5))))
 def test_graders_are_ranked_in_the_run_that_they_speak_of(order: tuple[int, ...]) -> None:
     """judge/style of another session outranks the human: 60 of the 120 orders used to pay the human's 1.0."""

@@ -49,6 +49,7 @@ def same(events: list[Wire], never: list[Wire], through: int) -> None:
     assert beliefs(stepwise, through) == want
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("order", list(permutations(range(4))))
 def test_a_name_whose_only_row_was_withdrawn_is_not_known(order: tuple[int, ...]) -> None:
     """For every prefix: before both rows are there, in between, and after."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import amounts
 from tests.bandit import Arm, Bandit, Context
 from tests.log.memory import MemoryRecorder
 
@@ -174,6 +175,7 @@ def assert_same(got: tuple[list[Any], list[Any]], wanted: list[Any], inside: lis
         assert got == (wanted, inside)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("tenth", range(10))
 def test_a_log_recorded_call_by_call_gives_the_bandits_numbers_bit_for_bit(tenth: int) -> None:
     """300 streams of updates, decays, prunes, refused calls and reloads; order and times included."""
@@ -210,7 +212,7 @@ def held(one: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("known", [True, False], ids=["whose calls are in the log", "whose calls nobody recorded"])
 def test_a_file_that_is_imported_in_the_middle_and_recorded_on_gives_its_numbers_bit_for_bit(known: bool) -> None:
-    for seed in range(1_000, 1_060):
+    for seed in range(1_000, 1_000 + amounts.examples(60)):
         stream = Stream(seed)
         for _ in range(20):
             stream.step()

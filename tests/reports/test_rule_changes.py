@@ -113,6 +113,7 @@ def asked(of: Past, data: bytes) -> RecordedRule:
 PAIRS = [(NEWEST, BOUND), (NEWEST, ADDITIVE), (BOUND, NEWEST), (ADDITIVE, BOUND), (BOUND, ADDITIVE)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("with_decays", [False, True])
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_one_change_of_rule_is_found_with_its_time(first: Rule, second: Rule, *, with_decays: bool) -> None:

@@ -43,6 +43,7 @@ def test_our_session_keeps_everything_and_shows_what_the_rule_says(
     assert found.words() == one.ours
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(importlib.metadata.version("openai-agents") != MEASURED, reason=f"measured with {MEASURED}")
 @pytest.mark.parametrize("kind", THEIRS)
 @pytest.mark.parametrize("one", ORDERINGS)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import amounts
 from tests.sidebyside.elsewhere import Piped
 from tests.sidebyside.kinds import SESSION
 from tests.sidebyside.saying import names, told
@@ -13,7 +14,7 @@ from tests.sidebyside.saying import names, told
 import rightful
 
 NAME = f"openai-agents:{SESSION}"
-TURNS = 25
+TURNS = amounts.either(25, 10)
 APP = "tests.sidebyside.app"
 
 

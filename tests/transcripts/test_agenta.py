@@ -33,6 +33,7 @@ def take(ledger: rightful.Ledger, sent: list[dict[str, Any]]) -> None:
     assert [one for one in report.as_dict()["problems"] if not one["what"].startswith("conflicts with")] == []
 
 
+@pytest.mark.sweep
 @EACH
 @pytest.mark.parametrize("seed", range(4))
 def test_a_sequence_of_records_tells_the_right_conversation(ledger: rightful.Ledger, case: Case, seed: int) -> None:
