@@ -10,7 +10,7 @@ from tests.projections.telling import exposed, graded, log_of
 from tests.projections.telling import projected as of_log
 from tests.strategies import Wire
 
-from rightful.reports.audits.recorded_rule import Candidate, RecordedRule, compared
+from rightful.reports.audits.recorded_rule import Candidate, RecordedRule, compare_with_rules
 from rightful.times import text_of
 
 S = 1_000_000
@@ -36,4 +36,4 @@ def state(arms: dict[str, tuple[float, float, int]], last: float | None = None) 
 
 
 def ask(data: bytes, *events: Wire, **more: Any) -> RecordedRule:
-    return compared(of_log(log_of(*events)), data, **more)
+    return compare_with_rules(of_log(log_of(*events)), data, **more)

@@ -20,8 +20,8 @@ from rightful.importers.bandits.updater_calls import BanditCalls
 from rightful.log.log import Log
 from rightful.policies import policy_of
 from rightful.projections.projected import Projected
-from rightful.reports.audits.recorded_rule import RecordedRule, compared
-from rightful.reports.audits.state_beliefs import state_of
+from rightful.reports.audits.recorded_rule import RecordedRule, compare_with_rules
+from rightful.reports.audits.state_beliefs import parse_state_file
 from rightful.times import text_of
 
 
@@ -54,7 +54,7 @@ class Runner:
         return self.disk["file"].encode()
 
     def compared(self, **more: Any) -> RecordedRule:
-        return compared(Projected(self.log), self.file, **more)
+        return compare_with_rules(Projected(self.log), self.file, **more)
 
 
 def test_a_bandit_whose_calls_were_recorded_is_gptme_bit_for_bit() -> None:
@@ -160,7 +160,7 @@ def test_nightly_decay_belongs_to_the_file_despite_its_time() -> None:
     wanted = runner.file
     runner.update(["lessons/a.md"], 1.0)
 
-    assert [one.policy for one in compared(Projected(runner.log), wanted).fitting] == ["gptme"]
+    assert [one.policy for one in compare_with_rules(Projected(runner.log), wanted).fitting] == ["gptme"]
 
 
 def test_the_balance_that_this_file_opened_is_not_held_against_the_file() -> None:
@@ -208,7 +208,7 @@ def test_a_rule_that_is_asked_for_is_tried_too() -> None:
     policy = policy_of({"credit": "split", "revision": "additive"})
     shown = [exposed("t:a", "x", "y", at=10), graded("t:a", 1.0, at=30)]
 
-    found = ask(state({"x": (1.5, 1.0, 1), "y": (1.5, 1.0, 1)}, last=40), *shown, asked=[("mine", policy)])
+    found = ask(state({"x": (1.5, 1.0, 1), "y": (1.5, 1.0, 1)}, last=40), *shown, extra_rules=[("mine", policy)])
 
     assert [(one.policy, one.policy_hash) for one in found.fitting] == [("mine", policy.hash)]
 
@@ -305,32 +305,36 @@ def test_all_four_shapes_are_read() -> None:
     judged = {"arms": {"quote-paths": {"helpful": 4, "harmful": 1}, "x": {"alpha": 2.0, "beta": 1.5}}}
     pm = {"arms": {"pm-model:ci-fix:opus": {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}}
 
-    assert state_of(json.dumps(gptme).encode()).beliefs == {
+    assert parse_state_file(json.dumps(gptme).encode()).beliefs == {
         ("x", None): (2.5, 1.0, 2, 40 * S),
         ("x", ("code", None)): (1.5, 1.5, 1, None),
     }
-    assert state_of(json.dumps(hook).encode()).beliefs == {("/abs/x.md", None): (2.2, 3.1, None, None)}
-    assert state_of(json.dumps(judged).encode()).beliefs == {("x", None): (2.0, 1.5, None, None)}
-    assert state_of(json.dumps(pm).encode()).beliefs == {("pm-model:ci-fix:opus", None): (1.7, 1.3, 1, None)}
-    assert state_of(json.dumps(judged).encode()).notes[0].startswith("1 of its arms have only a judge's counts")
+    assert parse_state_file(json.dumps(hook).encode()).beliefs == {("/abs/x.md", None): (2.2, 3.1, None, None)}
+    assert parse_state_file(json.dumps(judged).encode()).beliefs == {("x", None): (2.0, 1.5, None, None)}
+    assert parse_state_file(json.dumps(pm).encode()).beliefs == {("pm-model:ci-fix:opus", None): (1.7, 1.3, 1, None)}
+    assert parse_state_file(json.dumps(judged).encode()).notes[0].startswith("1 of its arms have only a judge's counts")
 
 
 def test_the_time_of_a_file_is_its_newest_one() -> None:
     """A refused call that a decay saved leaves an arm newer than the file says it is."""
     arms = {"x": {"alpha": 2, "beta": 1, "last_updated": "2026-08-01T10:15:09+00:00"}, "y": {"alpha": 1, "beta": 1}}
 
-    assert state_of(json.dumps({"arms": arms, "last_updated": "2026-08-01T10:15:00+00:00"}).encode()).last_us == (
-        1_785_579_309 * S
-    )
+    assert parse_state_file(
+        json.dumps({"arms": arms, "last_updated": "2026-08-01T10:15:00+00:00"}).encode()
+    ).last_us == (1_785_579_309 * S)
     assert (
-        state_of(json.dumps({"arms": arms | {"x": {"alpha": 2, "beta": 1, "last_updated": "now"}}}).encode()).last_us
+        parse_state_file(
+            json.dumps({"arms": arms | {"x": {"alpha": 2, "beta": 1, "last_updated": "now"}}}).encode()
+        ).last_us
         is None
     )
 
 
 @pytest.mark.parametrize("value", [True, "2", 0, -1.0, None, 1e999, 10**400])
 def test_what_is_no_number_above_zero_is_passed_over_and_said(value: object) -> None:
-    found = state_of(json.dumps({"arms": {"x": {"alpha": value, "beta": 1.0}, "y": {"alpha": 2, "beta": 1}}}).encode())
+    found = parse_state_file(
+        json.dumps({"arms": {"x": {"alpha": value, "beta": 1.0}, "y": {"alpha": 2, "beta": 1}}}).encode()
+    )
 
     assert list(found.beliefs) == [("y", None)]
     assert "1 of its arms could not be read" in found.notes[0]
@@ -338,7 +342,7 @@ def test_what_is_no_number_above_zero_is_passed_over_and_said(value: object) -> 
 
 def test_a_context_that_is_none_is_passed_over() -> None:
     odd = {"x": {"null": {"alpha": 2, "beta": 1}, "[1]": {"alpha": 2, "beta": 1}, "[": {"alpha": 2, "beta": 1}}}
-    found = state_of(json.dumps({"arms": {}, "contextual_arms": odd}).encode())
+    found = parse_state_file(json.dumps({"arms": {}, "contextual_arms": odd}).encode())
 
     assert (found.beliefs, found.notes[0][:1]) == ({}, "3")
 
@@ -346,4 +350,4 @@ def test_a_context_that_is_none_is_passed_over() -> None:
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"arms":[]}', b'{"arms":null}', b'{"sessions":{}}'])
 def test_what_is_no_state_file_is_refused(data: bytes) -> None:
     with pytest.raises(UsageError, match="not a bandit state"):
-        state_of(data)
+        parse_state_file(data)

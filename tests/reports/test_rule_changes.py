@@ -16,7 +16,7 @@ from tests.strategies import Wire
 from rightful import limits
 from rightful.cli.support.audit_recorded import verdict
 from rightful.policies import PRESETS
-from rightful.reports.audits.recorded_rule import RecordedRule, compared
+from rightful.reports.audits.recorded_rule import RecordedRule, compare_with_rules
 from rightful.times import text_of
 
 NEWEST, ADDITIVE, BOUND = ("newest", "additive"), ("bound", "additive"), ("bound", "last_wins")
@@ -107,7 +107,7 @@ def written(of: Past, *phases: tuple[Rule, int | None], replaces: bool = False) 
 
 
 def asked(of: Past, data: bytes) -> RecordedRule:
-    return compared(of_log(log_of(*of.events)), data)
+    return compare_with_rules(of_log(log_of(*of.events)), data)
 
 
 PAIRS = [(NEWEST, BOUND), (NEWEST, ADDITIVE), (BOUND, NEWEST), (ADDITIVE, BOUND), (BOUND, ADDITIVE)]

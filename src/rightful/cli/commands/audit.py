@@ -24,7 +24,7 @@ from rightful.policies import PRESETS
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.cli.support.options import Named
+    from rightful.cli.support.options import NamedPolicy
     from rightful.reports.audits.rule_audit import Audit
 
 _BALANCES = "balances"
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         return audit_recorded.run(args)
     (policy, against), as_of = _sides(args), options.as_of(args)
     with options.open_folded(args) as ledger:
-        given, policy = policy, what_if.changed(args, policy, ledger, but=_BALANCES)
+        given, policy = policy, what_if.apply_options(args, policy, ledger, but=_BALANCES)
         if given.policy != against.policy:
             against = _without_sessions(against, given, policy)
         decay_at = options.decay_at(args, policy.policy, against.policy)
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     return terminal.DONE
 
 
-def _without_sessions(against: Named, given: Named, changed: Named) -> Named:
+def _without_sessions(against: NamedPolicy, given: NamedPolicy, changed: NamedPolicy) -> NamedPolicy:
     """Return the reference without the sessions that an option excludes: an audit compares two rules on one log.
 
     A rule that is audited against itself shows the effect of the option, so its reference keeps them.
@@ -114,10 +114,10 @@ def _without_sessions(against: Named, given: Named, changed: Named) -> Named:
     if names == against.policy.without_sessions:
         return against
     label = f"{against.label}, without session {' and '.join(excluded)}"
-    return options.Named(label, None, structs.replace(against.policy, without_sessions=names))
+    return options.NamedPolicy(label, None, structs.replace(against.policy, without_sessions=names))
 
 
-def _note_own_balances(*sides: Named) -> None:
+def _note_own_balances(*sides: NamedPolicy) -> None:
     for named in sides:
         if named.policy.balances:
             terminal.note_stderr(
@@ -126,7 +126,7 @@ def _note_own_balances(*sides: Named) -> None:
             )
 
 
-def _sides(args: argparse.Namespace) -> tuple[Named, Named]:
+def _sides(args: argparse.Namespace) -> tuple[NamedPolicy, NamedPolicy]:
     """Return the audited policy and the reference: `--against P` alone compares P with bound.
 
     With a what-if option and no policy, the reference itself is changed.
@@ -162,14 +162,14 @@ class _SideNames(NamedTuple):
     reference: str
 
 
-def _side_names(policy: Named, against: Named) -> _SideNames:
+def _side_names(policy: NamedPolicy, against: NamedPolicy) -> _SideNames:
     """Return the labels; if they are equal or too long for a column, the words of the lines that have them."""
     names = _SideNames(terminal.safe(policy.label), terminal.safe(against.label))
     fit = names.policy != names.reference and max(map(len, names)) <= _LABEL_CHARS
     return names if fit else _SideNames("audited", "against")
 
 
-def _title(named: Named, policy_hash: str, found: Audit) -> str:
+def _title(named: NamedPolicy, policy_hash: str, found: Audit) -> str:
     """Return the label and the hash of a side; an audit sets the field `balances` if the ledger has any."""
     if policy_hash == named.policy.hash:
         return named.title
@@ -177,7 +177,9 @@ def _title(named: Named, policy_hash: str, found: Audit) -> str:
     return f"{named.label}, {balances} ({policy_hash[:_HASH_DIGITS]})"
 
 
-def _show(args: argparse.Namespace, found: Audit, policy: Named, against: Named, *, advice: list[str]) -> None:
+def _show(
+    args: argparse.Namespace, found: Audit, policy: NamedPolicy, against: NamedPolicy, *, advice: list[str]
+) -> None:
     from rightful.cli.output import tables
 
     named = structs.replace(found, policy=terminal.safe(policy.label), reference=terminal.safe(against.label))
@@ -285,32 +287,31 @@ def _show_days(found: Audit) -> None:
     """Show the days on which grades can have gone astray; a day without any is counted in the note."""
     from rightful.cli.output import tables
 
-    astray = [day for day in found.days if day.foreign_bounds[1]]
-    if not astray:
+    foreign_days = [day for day in found.days if day.foreign_bounds[1]]
+    if not foreign_days:
         return
     rows = [
         [
-            day.day, f"{day.grades:,}", f"{day.credited:,}", _astray(day.foreign, day.foreign_bounds),
+            day.day, f"{day.grades:,}", f"{day.credited:,}", _foreign_text(day.foreign, day.foreign_bounds),
             options.number(day.foreign_reward), f"{len(day.robbed_sessions):,}",
         ]
-        for day in astray[-_DAYS:]
+        for day in foreign_days[-_DAYS:]
     ]  # fmt: skip
     columns = {"day": "", "grades": "n", "credited": "n", "foreign": "n", "gone astray": "reward", "robbed": "sessions"}
     notes = ["days are UTC"]
-    notes += (
-        [f"{terminal.plural(earlier, 'earlier day')} in --json"] if (earlier := len(astray) - len(rows)) > 0 else []
-    )
-    if others := len(found.days) - len(astray):
+    if earlier := len(foreign_days) - len(rows):
+        notes.append(f"{terminal.plural(earlier, 'earlier day')} in --json")
+    if others := len(found.days) - len(foreign_days):
         notes.append(f"{terminal.plural(others, 'day')} without foreign grades left out")
     tables.show_table(columns, rows, title="Foreign grades by day", note="; ".join(notes))
 
 
-def _astray(foreign: int, bounds: tuple[int, int]) -> str:
+def _foreign_text(foreign: int, bounds: tuple[int, int]) -> str:
     low, high = bounds
     return f"{low:,}" if low == high else f"{foreign:,} ({low:,} to {high:,})"
 
 
-def _show_foreign(args: argparse.Namespace, found: Audit, policy: Named) -> None:
+def _show_foreign(args: argparse.Namespace, found: Audit, policy: NamedPolicy) -> None:
     """Show the newest foreign grades: their session, and the session that was credited."""
     from rightful.cli.output import indented, tables
 
@@ -331,7 +332,7 @@ def _show_foreign(args: argparse.Namespace, found: Audit, policy: Named) -> None
     terminal.print_stdout("What this rule did with a grade N:", f"  {_explain(args, policy)}")
 
 
-def _explain(args: argparse.Namespace, policy: Named) -> str:
+def _explain(args: argparse.Namespace, policy: NamedPolicy) -> str:
     """Return the command that explains a grade under the audited policy, as it has to be typed."""
     base, rule = PRESETS["bound"].as_dict(), policy.policy.as_dict()
     text = policy.preset or terminal.json_text({name: value for name, value in rule.items() if value != base.get(name)})

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from rightful.cli.output import decay_notice, terminal
 from rightful.cli.support import explain_target, ledger_choice, options, what_if
-from rightful.cli.support.options import Named
+from rightful.cli.support.options import NamedPolicy
 from rightful.errors import UpgradeError, UsageError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     return terminal.DONE
 
 
-def _over_the_log(policy: Named, ledger: Ledger) -> Named:
+def _over_the_log(policy: NamedPolicy, ledger: Ledger) -> NamedPolicy:
     """Return a newest-file rule without opening balances, as in an audit: they are what that updater made of it.
 
     A grade that its own sum already contains would be in-balance, and nothing would be explained.
@@ -81,10 +81,10 @@ def _over_the_log(policy: Named, ledger: Ledger) -> Named:
         return policy
     terminal.note_stderr("opening balances are ignored, as in an audit of a newest-file rule.")
     label = f"{policy.label}, {what_if.NO_BALANCES}"
-    return Named(label, None, structs.replace(rule, balances=()))
+    return NamedPolicy(label, None, structs.replace(rule, balances=()))
 
 
-def _without_projection(args: argparse.Namespace, policy: Named) -> None:
+def _without_projection(args: argparse.Namespace, policy: NamedPolicy) -> None:
     """Explain an event of a ledger that holds rows of a newer program: the row, not its use."""
     from rightful.reports.explain import explain_event
 
@@ -96,7 +96,7 @@ def _without_projection(args: argparse.Namespace, policy: Named) -> None:
         _print(args, policy, answer)
 
 
-def _answer(args: argparse.Namespace, ledger: Ledger, policy: Named, what: Target) -> Explained:
+def _answer(args: argparse.Namespace, ledger: Ledger, policy: NamedPolicy, what: Target) -> Explained:
     from rightful.reports import explain
 
     as_of, rule = options.as_of(args), policy.policy
@@ -112,7 +112,7 @@ def _answer(args: argparse.Namespace, ledger: Ledger, policy: Named, what: Targe
             return explain.explain_event(ledger.projected(), ledger.log, rule, what.position, as_of=as_of)
 
 
-def _print(args: argparse.Namespace, policy: Named, answer: Explained) -> None:
+def _print(args: argparse.Namespace, policy: NamedPolicy, answer: Explained) -> None:
     if args.json:
         terminal.print_json(answer)
         return

@@ -21,7 +21,7 @@ from rightful.errors import UsageError
 from rightful.policies import PRESETS
 
 if TYPE_CHECKING:
-    from rightful.cli.support.options import Named
+    from rightful.cli.support.options import NamedPolicy
     from rightful.reports.aliases.arm_aliases import Group, Proposals
 
 _WHATS = {
@@ -84,19 +84,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         _OPTIONS[name](command)
 
 
-def _one(parser: argparse.ArgumentParser) -> None:
+def _add_policy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "policy", nargs="?", default="bound", metavar="POLICY", help="preset, JSON file or JSON object (default: bound)"
     )
     what_if.add(parser)
 
 
-def _two(parser: argparse.ArgumentParser) -> None:
+def _add_two_policies(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("policy", metavar="POLICY", help="first policy: preset, JSON file or JSON object")
     parser.add_argument("other", metavar="OTHER", help="second policy: preset, JSON file or JSON object")
 
 
-def _proposing(parser: argparse.ArgumentParser) -> None:
+def _add_alias_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy", default="bound", metavar="NAME|FILE|JSON", help="policy to add the aliases to (default: bound)"
     )
@@ -107,7 +107,7 @@ def _proposing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="allow --out to replace an existing file")
 
 
-_OPTIONS = {"show": _one, "hash": _one, "diff": _two, "aliases": _proposing}
+_OPTIONS = {"show": _add_policy, "hash": _add_policy, "diff": _add_two_policies, "aliases": _add_alias_options}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -128,8 +128,8 @@ def run(args: argparse.Namespace) -> int:
             return _aliases(args)
 
 
-def _named(args: argparse.Namespace) -> Named:
-    return what_if.changed(args, options.policy_named(args.policy, "POLICY"))
+def _named(args: argparse.Namespace) -> NamedPolicy:
+    return what_if.apply_options(args, options.policy_named(args.policy, "POLICY"))
 
 
 def _show(args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from rightful.cli.support.options import Named
+    from rightful.cli.support.options import NamedPolicy
     from rightful.ledger import Ledger
     from rightful.projections.arithmetic.sums import Key
     from rightful.projections.credit.posteriors import Posterior, Posteriors
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the beliefs."""
     policy, as_of = options.policy_named(args.policy), options.as_of(args)
     with options.open_folded(args) as ledger:
-        policy = what_if.changed(args, policy, ledger)
+        policy = what_if.apply_options(args, policy, ledger)
         decay_at = options.decay_at(args, policy.policy)
         found = ledger.posteriors(policy.for_ledger, as_of=as_of, decay_at=decay_at)
         by_then = options.hint_before_first_row(args, found.through, ledger)
@@ -138,7 +138,7 @@ def _show(found: Posteriors, words: str, credits_: Credits, *, contexts: bool) -
         tables.show_table({"arm": "", "context": "", **columns}, rows, title="By context", drop=drop)
 
 
-def _rule(found: Posteriors, policy: Named) -> str:
+def _rule(found: Posteriors, policy: NamedPolicy) -> str:
     decayed = f", decayed as of {_decay_at(found)}" if isinstance(found.policy.decay, TimeDecay) else ""
     return f" Policy {policy.title}, through position {found.through:,}{decayed}."
 

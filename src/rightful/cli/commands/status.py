@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from datetime import datetime
 
-    from rightful.cli.support.options import Named
+    from rightful.cli.support.options import NamedPolicy
     from rightful.ledger import Ledger
     from rightful.reports.session_coverage import Alarm, Day
 
@@ -127,7 +127,7 @@ def _unended(ledger: Ledger, folder: Path) -> dict[str, datetime] | None:
 
 
 def _coverage(
-    args: argparse.Namespace, ledger: Ledger, policy: Named
+    args: argparse.Namespace, ledger: Ledger, policy: NamedPolicy
 ) -> tuple[list[Day] | None, list[Alarm], str | None]:
     """Return coverage and warnings; None and why where a plain `status` would fold for too long."""
     behind = ledger.projected().behind()
@@ -171,7 +171,7 @@ def _bytes_on_disk(folder: Path) -> int:
 
 
 def _document(
-    args: argparse.Namespace, policy: Named, rows: list[Day] | None, warnings: list[Alarm], why: str | None
+    args: argparse.Namespace, policy: NamedPolicy, rows: list[Day] | None, warnings: list[Alarm], why: str | None
 ) -> dict[str, Any]:
     """All days in JSON, unless `--days` limits them."""
     from rightful.reports import session_coverage
@@ -220,7 +220,7 @@ def _killed(runs: list[str] | None) -> dict[str, str]:
 
 
 def _show_coverage(
-    args: argparse.Namespace, policy: Named, rows: list[Day] | None, warnings: list[Alarm], why: str | None
+    args: argparse.Namespace, policy: NamedPolicy, rows: list[Day] | None, warnings: list[Alarm], why: str | None
 ) -> None:
     if why is not None:
         terminal.wrap_stdout(f"\nNo coverage: {why}")

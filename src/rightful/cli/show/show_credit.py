@@ -11,7 +11,7 @@ from rightful.policies import Policy
 from rightful.projections.credit.inputs import CREDITED, UNMAPPED
 from rightful.reports.explain.bin_reasons import why
 from rightful.reports.explain.case import case_of
-from rightful.reports.explain.grade_outcomes import verdict_of
+from rightful.reports.explain.grade_outcomes import grade_outcome
 from rightful.reports.explain.phrases import bin_name, listed
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def sentence(ledger: Ledger, receipts: Sequence[Receipt], graded: GradeContent, 
     row = int(np.flatnonzero(facts.grades["pos"] == grade.position)[0])
     touched = [int(number) for number in (facts.grades["name"][row], facts.grades["target"][row]) if number >= 0]
     case = case_of(facts, _POLICY, facts.watermark, touched)
-    pays = _pays(case, row, graded) or (None if grade.outcome == "duplicate" else _replaced(case, row))
-    return f"{_recorded(facts, row, receipts, paid=pays is None and not empty)}{'; ' + pays if pays else ''}"
+    reason = _no_credit_reason(case, row, graded) or (None if grade.outcome == "duplicate" else _replaced(case, row))
+    return f"{_recorded(facts, row, receipts, paid=reason is None and not empty)}{'; ' + reason if reason else ''}"
 
 
 def _recorded(facts: Facts, row: int, receipts: Sequence[Receipt], *, paid: bool) -> str:
@@ -53,11 +53,11 @@ def _recorded(facts: Facts, row: int, receipts: Sequence[Receipt], *, paid: bool
         return "already there: credited once" if paid else "already there"
     if receipts[-1].outcome == "duplicate":
         return "the exposure appended, the grade already there"
-    before = _before(facts, row)
+    before = _previous_seq(facts, row)
     return "appended" if before is None else f"appended; replaces grade seq {before}"
 
 
-def _before(facts: Facts, row: int) -> int | None:
+def _previous_seq(facts: Facts, row: int) -> int | None:
     """Return the highest seq below that of a grade, of the same grader and session; None for the first."""
     table = facts.grades
     own = (table["name"] == table["name"][row]) & (table["grader"] == table["grader"][row])
@@ -73,11 +73,11 @@ def _replaced(case: Case, row: int) -> str | None:
     return f"replaces {listed(labels)} for credit" if labels else None
 
 
-def _pays(case: Case, row: int, graded: GradeContent) -> str | None:
+def _no_credit_reason(case: Case, row: int, graded: GradeContent) -> str | None:
     """Return why a grade gives no credit under `bound`, or that another one counts; None if it gives credit."""
     unit = case.unit_of.get(row)
     if unit is None:
-        return _in_its_place(case, row)
+        return _other_grade_reason(case, row)
     number = int(case.settlement.unit_bin[unit])
     if number == CREDITED:
         return None
@@ -87,9 +87,9 @@ def _pays(case: Case, row: int, graded: GradeContent) -> str | None:
     return f"gives no credit under bound: {bin_name(number)} ({why(case, unit, number)})"
 
 
-def _in_its_place(case: Case, row: int) -> str:
+def _other_grade_reason(case: Case, row: int) -> str:
     """Return that another grade counts instead, or that it is undecided which of the two counts."""
-    found = verdict_of(case, row)
+    found = grade_outcome(case, row)
     if found.state == "rival":
         return f"gives no credit under bound: conflicting ({found.reason.rstrip('.')})"
     if found.by is None and found.state != "outranked":

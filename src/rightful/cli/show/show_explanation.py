@@ -189,7 +189,7 @@ def _grades(rows: Sequence[GradeRow], limit: int, title: str) -> None:
     kept, more = _last(rows, limit)
     cells = [
         [
-            f"#{grade.position}", grade.session, f"{grade.grader} seq {grade.seq}", grade.at, _said(grade),
+            f"#{grade.position}", grade.session, f"{grade.grader} seq {grade.seq}", grade.at, _grade_text(grade),
             grade.state, grade.reason,
         ]
         for grade in kept
@@ -198,11 +198,11 @@ def _grades(rows: Sequence[GradeRow], limit: int, title: str) -> None:
     tables.show_table(columns, cells, title=title, note=_note(more), drop=["at"])
 
 
-def _said(row: GradeRow) -> str:
+def _grade_text(row: GradeRow) -> str:
     if row.kind != "grade":
         return "retracted" if row.kind == "retraction" else "erased"
-    said = row.outcome or "" if row.reward is None else options.fixed(row.reward)
-    return f"{said} for {row.exposure_session}" if row.exposure_session else said
+    text = row.outcome or "" if row.reward is None else options.fixed(row.reward)
+    return f"{text} for {row.exposure_session}" if row.exposure_session else text
 
 
 def _remedies(found: SessionExplained, limit: int) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from rightful.cli.support.options import Named
+    from rightful.cli.support.options import NamedPolicy
     from rightful.reports.audits.recorded_rule import Candidate, Lack, RecordedRule
     from rightful.reports.audits.rule_changes import RuleChange
 
@@ -38,12 +38,12 @@ def run(args: argparse.Namespace) -> int:
     named = options.policy_named(args.policy or "bound", "POLICY") if is_given else None
     data, as_of = _read(args.recorded), options.as_of(args)
     with options.open_folded(args) as ledger:
-        more: list[Named] = [] if named is None else [what_if.changed(args, named, ledger)]
+        more: list[NamedPolicy] = [] if named is None else [what_if.apply_options(args, named, ledger)]
         decay_at = options.decay_at(args, *(named.policy for named in more))
-        found = recorded_rule.compared(
+        found = recorded_rule.compare_with_rules(
             ledger.projected(),
             data,
-            asked=[(named.label, named.policy) for named in more if named.preset is None],
+            extra_rules=[(named.label, named.policy) for named in more if named.preset is None],
             as_of=as_of,
             decay_at_us=None if decay_at is None else times.us_from(decay_at),
         )
@@ -196,7 +196,7 @@ def verdict(found: RecordedRule) -> str:
     if found.changes:
         return (
             f"No rule fits alone, but one change of rule explains all {total:,} {what} within 1e-9: "
-            f"{_change(found.changes[0])}{_more_changes(found.changes[1:])}"
+            f"{_change(found.changes[0])}{_other_changes(found.changes[1:])}"
         )
     if not best.fits:
         return (
@@ -215,7 +215,7 @@ def _change(change: RuleChange) -> str:
     return f"`{change.first}` until a time from {after} and before {before}, `{change.second}` after it."
 
 
-def _more_changes(changes: Sequence[RuleChange]) -> str:
+def _other_changes(changes: Sequence[RuleChange]) -> str:
     if not changes:
         return ""
     explain = "more change explains" if len(changes) == 1 else "more changes explain"
@@ -247,11 +247,11 @@ def lacking(found: RecordedRule) -> str:
     if not found.lacks:
         return "The log lacks nothing that the file contains."
     parts = []
-    for what, said in (("missing", "lacks {} of {}"), ("lost", "has {} of {} that the file lost")):
+    for what, template in (("missing", "lacks {} of {}"), ("lost", "has {} of {} that the file lost")):
         mine = [lack for lack in arms if lack.what == what]
         if mine:
             credits_ = terminal.plural(sum(lack.grades for lack in mine), "credit")
-            parts.append(f"The log {said.format(f'about {credits_}', terminal.plural(len(mine), 'arm'))}.")
+            parts.append(f"The log {template.format(f'about {credits_}', terminal.plural(len(mine), 'arm'))}.")
     if changed := [lack for lack in arms if lack.what == "changed"]:
         have = "1 arm has" if len(changed) == 1 else f"{len(changed):,} arms have"
         evidence = sum(lack.evidence for lack in changed)

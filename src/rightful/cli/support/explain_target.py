@@ -57,7 +57,7 @@ def resolve(ledger: Ledger, text: str, kind: str | None, policy: Policy) -> Targ
     if kind == SESSION:
         return Target(SESSION, options.session_named(ledger, text))
     facts = ledger.projected().catch_up()
-    found = _found(ledger, text, kind, policy)
+    found = _targets(ledger, text, kind, policy)
     if len(found) == 1:
         if found[0].kind == SESSION:
             options.note_others(facts, text, found[0].name)
@@ -67,7 +67,7 @@ def resolve(ledger: Ledger, text: str, kind: str | None, policy: Policy) -> Targ
     raise UsageError(_none(facts, text, kind, ledger.log.head()))
 
 
-def _found(ledger: Ledger, text: str, kind: str | None, policy: Policy) -> list[Target]:
+def _targets(ledger: Ledger, text: str, kind: str | None, policy: Policy) -> list[Target]:
     """Return all matches. The beginning of a session value counts only if nothing matches as a whole."""
     facts = ledger.projected().facts
     found = events(ledger.log, text) if kind in {None, EVENT} else []

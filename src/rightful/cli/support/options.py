@@ -55,7 +55,7 @@ def add_position(parser: argparse.ArgumentParser) -> None:
     )
 
 
-class Named(NamedTuple):
+class NamedPolicy(NamedTuple):
     """A policy, and the name under which it is shown.
 
     Attributes:
@@ -79,7 +79,7 @@ class Named(NamedTuple):
         return self.preset or self.policy
 
 
-def policy_named(text: str, option: str = "--policy") -> Named:
+def policy_named(text: str, option: str = "--policy") -> NamedPolicy:
     """Return the policy of an option: a preset's name, a JSON object, or a file that contains one.
 
     Args:
@@ -93,12 +93,12 @@ def policy_named(text: str, option: str = "--policy") -> Named:
     try:
         if text.lstrip().startswith(("{", "[")):
             policy = _policy(text.encode("utf-8", "surrogateescape"))
-            return Named(description_of(policy), None, policy)
+            return NamedPolicy(description_of(policy), None, policy)
         if text not in PRESETS and (path.suffix or "/" in text or path.is_file()):
             option = f"{option} {text}"
             with path.open("rb") as file:
-                return Named(path.name, None, _policy(file.read(limits.EVENT_BYTES + 1)))
-        return Named(text, text, policy_of(text))
+                return NamedPolicy(path.name, None, _policy(file.read(limits.EVENT_BYTES + 1)))
+        return NamedPolicy(text, text, policy_of(text))
     except PolicyError as error:
         raise PolicyError(f"{option}: {error.what}") from None
     except (OSError, ValueError) as error:  # a NUL in a path is a ValueError
@@ -119,7 +119,7 @@ def description_of(policy: Policy) -> str:
     return ", ".join([name, *parts, *([f"{more} more"] if more else [])])
 
 
-def with_fields_of(named: Named, shared: Named) -> Named:
+def with_fields_of(named: NamedPolicy, shared: NamedPolicy) -> NamedPolicy:
     """Return a policy with the fields in which another one differs from `bound`, such as its aliases and graders.
 
     Raises:
@@ -132,7 +132,7 @@ def with_fields_of(named: Named, shared: Named) -> Named:
         policy = policy_of({**named.policy.as_dict(), **changes})
     except PolicyError as error:
         raise PolicyError(f"{label}: {error.what}") from None
-    return named if policy == named.policy else Named(label, None, policy)
+    return named if policy == named.policy else NamedPolicy(label, None, policy)
 
 
 def _value(value: object) -> str:

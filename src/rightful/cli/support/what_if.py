@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rightful import times
 from rightful.cli.output import terminal
 from rightful.cli.support import options
-from rightful.cli.support.options import Named
+from rightful.cli.support.options import NamedPolicy
 from rightful.errors import PolicyError, UsageError
 from rightful.policies import TimeDecay, policy_of
 
@@ -91,7 +91,9 @@ def as_typed(args: argparse.Namespace) -> list[str]:
     return found
 
 
-def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None, *, but: str = "") -> Named:
+def apply_options(
+    args: argparse.Namespace, named: NamedPolicy, ledger: Ledger | None = None, *, but: str = ""
+) -> NamedPolicy:
     """Return a policy with what the options change, and a name that says so.
 
     Args:
@@ -111,10 +113,10 @@ def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None
             continue
         if name == "without_session" and ledger is not None:
             given = [options.session_named(ledger, session) for session in given]
-        field, value, said = _change(name, given, wire)
+        field, value, label = _change(name, given, wire)
         if wire.get(field) != value:
             wire[field] = value
-            words.append(said)
+            words.append(label)
     try:
         policy = policy_of(wire)
     except PolicyError as error:
@@ -126,7 +128,7 @@ def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None
         if is_used(args, but=but):
             terminal.note_stderr(f"the options have no effect: {named.label} already has these values.")
         return named
-    return Named(", ".join([named.label, *words]), None, policy)
+    return NamedPolicy(", ".join([named.label, *words]), None, policy)
 
 
 def _change(name: str, given: Any, wire: dict[str, Any]) -> tuple[str, Any, str]:  # noqa: ANN401 - by option
@@ -143,12 +145,12 @@ def _change(name: str, given: Any, wire: dict[str, Any]) -> tuple[str, Any, str]
             return "without_sessions", left_out, f"without session {_listed(given)}"
         case "arm_alias":
             pairs = dict(_pair(text) for text in given)
-            said = _listed(f"{alias} as {arm}" for alias, arm in pairs.items())
-            return "arm_aliases", {**wire["arm_aliases"], **pairs}, f"with {said}"
+            label = _listed(f"{alias} as {arm}" for alias, arm in pairs.items())
+            return "arm_aliases", {**wire["arm_aliases"], **pairs}, f"with {label}"
         case "balances":
             sources = balances(given)
-            said = f"with the opening balances of {_listed(sources)}" if sources else NO_BALANCES
-            return "balances", sources, said
+            label = f"with the opening balances of {_listed(sources)}" if sources else NO_BALANCES
+            return "balances", sources, label
         case _:
             return name, given, f"{name.replace('_', ' ')} {given}"
 
@@ -200,11 +202,11 @@ def _decay(text: str) -> dict[str, Any] | None:
         pass
     raise UsageError(
         f"--decay expects none, time:SECONDS (or 12h, 7d, 2w), session:GAMMA, arm:GAMMA or events, got {text!r}; "
-        f"nothing was computed.{_meant_decay(text)}"
+        f"nothing was computed.{_decay_hint(text)}"
     )
 
 
-def _meant_decay(text: str) -> str:
+def _decay_hint(text: str) -> str:
     """Return what a value without its mode was probably meant to be: a span of time, or a factor."""
     if (span := _SPAN.fullmatch(text)) is None:
         return ""

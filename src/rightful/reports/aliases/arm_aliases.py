@@ -135,7 +135,7 @@ def proposals(projected: Projected, policy: Policy, *, prefer: str | None = None
 
 
 def _candidates(facts: Facts, policy: Policy) -> _Candidates:
-    arms = sorted({*facts.arms.values, *_others(facts)} - policy.arm_aliases.keys())
+    arms = sorted({*facts.arms.values, *_unexposed_arms(facts)} - policy.arm_aliases.keys())
     places = {arm: place for arm in arms if (place := _place(arm)) is not None}
     marks: dict[str, set[str]] = defaultdict(set)
     for location in places.values():
@@ -175,7 +175,7 @@ def _evidence(spelling: Spelling) -> tuple[int, int, int, int, str]:
     return *counts, len(spelling.arm), spelling.arm
 
 
-def _others(facts: Facts) -> Iterator[str]:
+def _unexposed_arms(facts: Facts) -> Iterator[str]:
     """Yield the arms that only grades and balances name."""
     for aside in facts.asides:
         yield from chain(aside.per_arm or (), aside.salience or ())
@@ -186,10 +186,10 @@ def _others(facts: Facts) -> Iterator[str]:
 
 def same_lesson(arm: str, other: str) -> bool:
     """Return whether two names are one lesson by their paths. Only a ledger can show evidence against it."""
-    here, there = _place(arm), _place(other)
-    if here is None or there is None or arm == other:
+    place, other_place = _place(arm), _place(other)
+    if place is None or other_place is None or arm == other:
         return False
-    return here.path == there.path and (here.root is not None or there.root is not None)
+    return place.path == other_place.path and (place.root is not None or other_place.root is not None)
 
 
 def _place(arm: str) -> _Place | None:
@@ -250,8 +250,8 @@ class _Reasons:
                 return f"session {self._seen.session(run)} was shown both {name} and {second}"
         titles = self._seen.titles(arms)
         if (unlike := differing(titles)) is not None:
-            said = " and ".join(f"{arm} is {min(titles[arm])!r}" for arm in unlike)
-            return f"their recorded titles differ: {said}"
+            titles_text = " and ".join(f"{arm} is {min(titles[arm])!r}" for arm in unlike)
+            return f"their recorded titles differ: {titles_text}"
         return None
 
     def _two_folders(self, pair: frozenset[int]) -> str:

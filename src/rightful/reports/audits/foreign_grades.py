@@ -85,7 +85,7 @@ def foreign_grades(facts: Facts, settlement: Settlement, outcomes: Outcomes) -> 
     )
 
 
-def days_of(
+def audit_days(
     facts: Facts, settlement: Settlement, outcomes: Outcomes, foreign: tuple[ForeignGrade, ...]
 ) -> tuple[AuditDay, ...]:
     """Return one row for each day on which a grade was given, oldest first."""

@@ -104,7 +104,7 @@ class _Writes(NamedTuple):
     by_file: Mask
 
 
-def outcomes_of(found: SettlementTrace) -> Outcomes:
+def possible_outcomes(found: SettlementTrace) -> Outcomes:
     """Return what can have become of each grade under the policy, which joins by the newest file."""
     inputs, settlement = found.inputs, found.settlement
     writes = _writes(inputs, settlement)
@@ -114,12 +114,12 @@ def outcomes_of(found: SettlementTrace) -> Outcomes:
     in_play = ~np.isin(settlement.unit_bin, _NOT_IN_PLAY)
     outcomes = Outcomes((own | unclear) & in_play, (foreign | unclear) & in_play, (before == _NOTHING) | ~in_play)
     is_open = outcomes.own.astype(np.int64) + outcomes.foreign + outcomes.nobody > 1
-    untimed = _untimed(writes, before[is_open], high[is_open])
+    untimed = _untimed_sessions(writes, before[is_open], high[is_open])
     is_logged = np.isin(inputs.runs.of[untimed], inputs.runs.of[_with_exact_times(inputs)])
     return outcomes._replace(untimed=tuple(untimed.tolist()), unlogged=tuple(untimed[~is_logged].tolist()))
 
 
-def _untimed(writes: _Writes, before: Ints, grade: Ints) -> Ints:
+def _untimed_sessions(writes: _Writes, before: Ints, grade: Ints) -> Ints:
     """Return the sessions that have a file which can be the newest at one of the grades.
 
     Args:
@@ -143,14 +143,14 @@ def _writes(inputs: CreditInputs, settlement: Settlement) -> _Writes:
     """Return every write that made or rewrote a file which lists an arm."""
     shown = inputs.shown
     rows = np.flatnonzero(shown.usable & (shown.size > 0) & ~shown.superseded)
-    rows = rows[~_timed_better(inputs, rows)]
+    rows = rows[~_has_finer_time(inputs, rows)]
     at, session, by_file = shown.at[rows], shown.session[rows], shown.file_time[rows]
-    starts = _starts(inputs)
+    starts = _session_starts(inputs)
     low = np.where(by_file, np.minimum(starts[session], at), at)
     whole = (at % _SECOND_US == 0) & ~by_file
     high = np.where(whole, at + _SECOND_US - 1, at)
-    lost = _lost(inputs, settlement, rows[by_file])
-    ends = _ends(inputs)[session]
+    lost = _runs_with_lost_files(inputs, settlement, rows[by_file])
+    ends = _session_ends(inputs)[session]
     later = np.flatnonzero(by_file & (ends > at))
     return _Writes(
         np.concatenate([low, at[later], starts[lost]]),
@@ -161,7 +161,7 @@ def _writes(inputs: CreditInputs, settlement: Settlement) -> _Writes:
     )
 
 
-def _ends(inputs: CreditInputs) -> Ints:
+def _session_ends(inputs: CreditInputs) -> Ints:
     """Return the time of the last grade of each name's run, by which it had ended; `_NEVER` without one.
 
     The time of a state file can be the `last_pretool` in it. A prompt rewrites the file after that and leaves
@@ -173,7 +173,7 @@ def _ends(inputs: CreditInputs) -> Ints:
     return np.where(latest == _EVER, _NEVER, latest)[inputs.runs.of]
 
 
-def _timed_better(inputs: CreditInputs, rows: Ints) -> Mask:
+def _has_finer_time(inputs: CreditInputs, rows: Ints) -> Mask:
     """Return which exposures have a whole second for arms that the same session has a finer time of, in that second."""
     at = inputs.shown.at[rows]
     is_whole = (at % _SECOND_US == 0) & ~inputs.shown.file_time[rows]
@@ -192,7 +192,7 @@ def _timed_better(inputs: CreditInputs, rows: Ints) -> Mask:
     return mask
 
 
-def _starts(inputs: CreditInputs) -> Ints:
+def _session_starts(inputs: CreditInputs) -> Ints:
     """Return when the run of each name started, at the latest; `_EVER` where that is not known."""
     names, runs = inputs.facts.names, inputs.runs
     checkable = np.array(names.started_us, np.int64)
@@ -202,7 +202,7 @@ def _starts(inputs: CreditInputs) -> Ints:
     return np.where((found == NO_TIME) | runs.ambiguous, _EVER, found)
 
 
-def _lost(inputs: CreditInputs, settlement: Settlement, by_file: Ints) -> Ints:
+def _runs_with_lost_files(inputs: CreditInputs, settlement: Settlement, by_file: Ints) -> Ints:
     """Return the graded runs whose files may be gone: they have no exposure, and not every session has a log."""
     shown, timed = inputs.shown, _with_exact_times(inputs)
     if len(timed) and np.isin(shown.session[by_file], timed).all():
@@ -215,7 +215,7 @@ def _grade_times(inputs: CreditInputs, found: SettlementTrace) -> tuple[Ints, In
     """Return the earliest and the latest time of each unit's grade."""
     rows = found.effective_grades.grade
     at, by_file = inputs.grades.at[rows], inputs.grades.file_time[rows]
-    low = np.where(by_file, np.minimum(_starts(inputs)[inputs.grades.name[rows]], at), at)
+    low = np.where(by_file, np.minimum(_session_starts(inputs)[inputs.grades.name[rows]], at), at)
     return low, np.where((at % _SECOND_US == 0) & ~by_file, at + _SECOND_US - 1, at)
 
 
@@ -235,7 +235,7 @@ def _candidates(found: SettlementTrace, writes: _Writes, before: Ints, grade: In
     own, foreign, unclear = (np.zeros(len(grade), np.bool_) for _ in range(3))
     for number in np.unique(space).tolist():
         mine = space == number
-        within = _Within(writes.low[mine], writes.high[mine], runs[mine], before, grade)
+        within = _NewestCounts(writes.low[mine], writes.high[mine], runs[mine], before, grade)
         of_own = within.of_run(effective_grades.run) + np.where(
             targets.run == effective_grades.run, 0, within.of_run(targets.run)
         )
@@ -247,7 +247,7 @@ def _candidates(found: SettlementTrace, writes: _Writes, before: Ints, grade: In
     return own, foreign, unclear
 
 
-class _Within:
+class _NewestCounts:
     """Counts the writes that can be the newest at each grade: from `before` on, up to the grade.
 
     Such a write begins by the grade and does not end before `before`. No write ends before `before`

@@ -23,8 +23,8 @@ from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.log_clock import latest_at_us
 from rightful.projections.projected import Projected
 from rightful.reports.audits.rule_changes import RuleChange, rule_changes
-from rightful.reports.audits.state_beliefs import State, state_of
-from rightful.reports.audits.updater_cutoffs import CLOSE, cutoffs, estimated_gamma, known_grades, until
+from rightful.reports.audits.state_beliefs import StateFile, parse_state_file
+from rightful.reports.audits.updater_cutoffs import CLOSE, count_grades, cutoffs, estimated_gamma, facts_until
 
 CALLS = "bandit-call:"
 """What the names of an updater's recorded calls begin with (`producers.bandits.calls`)."""
@@ -151,18 +151,18 @@ class _Rule(NamedTuple):
 
 class _Question(NamedTuple):
     facts: Facts
-    state: State
+    state: StateFile
     through: int
     decay_at_us: int
     own: set[str]
     foreign: set[str]
 
 
-def compared(
+def compare_with_rules(
     projected: Projected,
     data: bytes,
     *,
-    asked: list[tuple[str, Policy]] | None = None,
+    extra_rules: list[tuple[str, Policy]] | None = None,
     as_of: int | str | None = None,
     decay_at_us: int | None = None,
 ) -> RecordedRule:
@@ -171,7 +171,7 @@ def compared(
     Args:
         projected: The projections of the ledger.
         data: The file's bytes.
-        asked: More candidates, each with what to call it.
+        extra_rules: More candidates, each with its name.
         as_of: A position, or a time: the prefix recorded by then. All of the log if None.
         decay_at_us: The time of a decay; the file's last update if None, else the latest event's.
 
@@ -179,19 +179,19 @@ def compared(
         UsageError: The file is not a bandit state, or `as_of` is beyond the log.
     """
     through = projected.prefix(as_of)
-    state, facts = state_of(data), projected.facts
+    state, facts = parse_state_file(data), projected.facts
     sha256 = hashlib.sha256(data).hexdigest()
     at_us = decay_at_us if decay_at_us is not None else state.last_us
     if at_us is None:
         at_us = latest_at_us(projected.log, facts, through)
     facts, notes = _without_itself(facts, sha256, through)
     question = _Question(facts, state, through, at_us, set(), set())
-    rules = [*(_Rule(*pair) for pair in asked or ()), *_rules(facts, through)]
-    tried = [_best(question, rule) for rule in rules]
-    tried += [_best(question, rule) for rule in _decayed(question, rules)]
+    rules = [*(_Rule(*pair) for pair in extra_rules or ()), *_rules(facts, through)]
+    tried = [_best_trial(question, rule) for rule in rules]
+    tried += [_best_trial(question, rule) for rule in _decayed(question, rules)]
     if not any(candidate.fits for candidate, _ in tried):
         more = list(_rules_with_decays(facts, through))
-        tried += [_best(question, rule) for rule in more]
+        tried += [_best_trial(question, rule) for rule in more]
         rules += more
     tried.sort(key=lambda trial: _order(trial[0]))
     best, lacks = tried[0]
@@ -209,7 +209,7 @@ def compared(
         contexts=sum(context is not None for _, context in state.beliefs),
         last_updated=state.last_us,
         through=through,
-        grades=known_grades(facts, state, through),
+        grades=count_grades(facts, state, through),
         credited=len(question.own),
         common=common,
         candidates=tuple(candidate for candidate, _ in tried),
@@ -234,7 +234,7 @@ def _without_itself(facts: Facts, sha256: str, through: int) -> tuple[Facts, lis
     """Return the facts without the balance that this file opened: it would be held against itself."""
     notes = []
     if any(balance.sha256 == sha256 and balance.position <= through for balance in facts.balances):
-        facts = until(facts, None)
+        facts = facts_until(facts, None)
         facts.balances = [balance for balance in facts.balances if balance.sha256 != sha256]
         notes.append(
             "The ledger's opening balance of this file is excluded, since the file would be compared with itself."
@@ -291,14 +291,14 @@ def _decayed(question: _Question, rules: list[_Rule]) -> Iterator[_Rule]:
                 yield _Rule(f"{label}, decay session:{gamma:g}", structs.replace(policy, decay=SessionDecay(gamma)))
 
 
-def _best(question: _Question, rule: _Rule) -> tuple[Candidate, list[Lack]]:
+def _best_trial(question: _Question, rule: _Rule) -> tuple[Candidate, list[Lack]]:
     """Return the best of a rule's comparisons over the times at which the file may have been written."""
     times_us = cutoffs(question.facts, question.state, question.through)
     return min((_comparison(question, rule, time_us) for time_us in times_us), key=lambda trial: _order(trial[0]))
 
 
 def _comparison(question: _Question, rule: _Rule, cutoff: int | None) -> tuple[Candidate, list[Lack]]:
-    facts, state, policy = until(question.facts, cutoff), question.state, rule.policy
+    facts, state, policy = facts_until(question.facts, cutoff), question.state, rule.policy
     settlement = settle(facts, policy, question.through)
     found = posteriors_of(facts, settlement, policy, question.through, question.decay_at_us)
     log: dict[Key, Posterior] = {(arm, None): belief for arm, belief in found.arms.items()}
@@ -310,7 +310,7 @@ def _comparison(question: _Question, rule: _Rule, cutoff: int | None) -> tuple[C
     count = dict.fromkeys(("exact", "close", "differ", "only_file", "only_log"), 0)
     most, lacks = [0.0, 0.0, 0], []
     for key in ordered(log.keys() | state.beliefs.keys()):
-        how, lack = _one(key, state, log.get(key), policy)
+        how, lack = _difference(key, state, log.get(key), policy)
         count[how] += 1
         most = [max(most[0], abs(lack.alpha)), max(most[1], abs(lack.beta)), max(most[2], abs(lack.n or 0))]
         if how not in {"exact", "close"}:
@@ -328,18 +328,18 @@ def _comparison(question: _Question, rule: _Rule, cutoff: int | None) -> tuple[C
     return candidate, lacks
 
 
-def _one(key: Key, state: State, of_log: Posterior | None, policy: Policy) -> tuple[str, Lack]:
+def _difference(key: Key, state: StateFile, of_log: Posterior | None, policy: Policy) -> tuple[str, Lack]:
     """Return how the two sides agree on one belief, and what one has beyond the other."""
     of_file = state.beliefs.get(key)
-    there = (*policy.prior, 0) if of_log is None else (of_log.alpha, of_log.beta, of_log.n)
-    here = (*policy.prior, None) if of_file is None else (of_file.alpha, of_file.beta, of_file.n)
-    alpha, beta = here[0] - there[0], here[1] - there[1]
-    n = None if here[2] is None else here[2] - there[2]
+    log_numbers = (*policy.prior, 0) if of_log is None else (of_log.alpha, of_log.beta, of_log.n)
+    file_numbers = (*policy.prior, None) if of_file is None else (of_file.alpha, of_file.beta, of_file.n)
+    alpha, beta = file_numbers[0] - log_numbers[0], file_numbers[1] - log_numbers[1]
+    n = None if file_numbers[2] is None else file_numbers[2] - log_numbers[2]
     if of_file is None:
         how = "only_log"
     elif of_log is None:
         how = (
-            "exact" if (alpha, beta) == (0.0, 0.0) and not here[2] else "only_file"
+            "exact" if (alpha, beta) == (0.0, 0.0) and not file_numbers[2] else "only_file"
         )  # at the prior: made, not credited
     elif (alpha, beta, n or 0) == (0.0, 0.0, 0):
         how = "exact"

@@ -1,8 +1,7 @@
-"""Audit: what another attribution rule makes of the same log, held against a reference.
+"""Audit: compare what a rule credits with what a reference credits, over the same log.
 
-Names and formulas are those of section 4 of the posterior reference: *foreign* means that the
-credit went to another run; where the names of two namespaces are not linked that cannot be
-told, and the rate is a pair of bounds instead of a guess.
+*Foreign* means that the credit went to another run. Where the names of two namespaces are not linked,
+that cannot be known, and the rate is a pair of bounds.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from rightful.projections.credit.posteriors import Posteriors
 from rightful.projections.facts.columns import Floats, Ints
 from rightful.projections.facts.facts import Facts
 from rightful.projections.projected import Projected
-from rightful.reports.audits.foreign_grades import AuditDay, ForeignGrade, days_of, foreign_grades
-from rightful.reports.audits.order_bounds import Outcomes, bounds_of, outcomes_of
+from rightful.reports.audits.foreign_grades import AuditDay, ForeignGrade, audit_days, foreign_grades
+from rightful.reports.audits.order_bounds import Outcomes, bounds_of, possible_outcomes
 from rightful.reports.beta_math.best_arm import p_best, selection_shift
 from rightful.reports.beta_math.beta import Comparison, compare
 
@@ -126,12 +125,10 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     def verdict(self) -> str:
         """Return the first words: what went where, in words."""
         if not self.is_ordered:
-            return f"{self._between()}. {self._as_given()}."
+            return f"{self._range_sentence()}. {self._recorded_times_sentence()}."
         if not self.policy_credited_grades:
-            return f"{short(self.policy)} credits none of {self.grades} grades."
-        if not self.bound_credited_grades:
-            return f"{self._went()}. {short(self.reference)} credits no grade, so no beliefs can be compared."
-        return f"{self._went()}. {self._best()}."
+            return f"{short_name(self.policy)} credits none of {self.grades} grades."
+        return f"{self._count_sentence()}. {self._comparison_sentence()}."
 
     @property
     def is_ordered(self) -> bool:
@@ -140,7 +137,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         counts = (self.foreign_grades, most), (credited, credited)
         return counts == (self.foreign_grades_bounds, self.policy_credited_grades_bounds)
 
-    def _between(self) -> str:
+    def _range_sentence(self) -> str:
         """Return the bounds in words, and the count by the recorded times; one number only where both are equal."""
         low, high = self.foreign_grades_bounds
         paid = " to ".join(dict.fromkeys(map(str, self.policy_credited_grades_bounds)))
@@ -152,16 +149,15 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         unchecked = f" and {self.unverifiable_grades} that could not be checked" if self.unverifiable_grades else ""
         return f"Between {low} and {high} {where}; by the recorded times, {self.foreign_grades}{unchecked}"
 
-    def _as_given(self) -> str:
-        """Return what follows if every time is taken as it is given."""
+    def _recorded_times_sentence(self) -> str:
         if not self.policy_credited_grades:
-            return f"With these times, {short(self.policy)} credits none"
+            return f"With these times, {short_name(self.policy)} credits none"
+        best = self._comparison_sentence()
         if not self.bound_credited_grades:
-            return f"{short(self.reference)} credits no grade, so no beliefs can be compared"
-        best = self._best()
+            return best
         return f"With these times, {best[0].lower() + best[1:] if best.startswith('The ') else best}"
 
-    def _went(self) -> str:
+    def _count_sentence(self) -> str:
         checked = self.policy_credited_grades - self.unverifiable_grades
         where = "went to another session's lessons"
         if not self.unverifiable_grades or self.foreign_credit_rate_bounds is None:
@@ -174,33 +170,33 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.unverifiable_grades} more could not be checked ({low:.0%} to {high:.0%} of all)"
         )
 
-    def _best(self) -> str:
+    def _comparison_sentence(self) -> str:
+        if not self.bound_credited_grades:
+            return f"{short_name(self.reference)} credits no grade, so no beliefs can be compared"
         before, after = self.best_bound, self.best_policy
+        if not self.best_changes and len(best := before or after) == 1:
+            return f"The best lesson stays {best[0]}"
         if not self.best_changes:
-            return f"The best {_stays(before or after)}"
+            return f"The best lessons stay {_first_lessons(before or after)}, which are equal"
         if len(before) == 1 and before[0] in after:
-            return f"{before[0]} is no longer best alone: {_listed(after)} are equal"
+            return f"{before[0]} is no longer best alone: {_first_lessons(after)} are equal"
         if len(after) == 1 and after[0] in before:
-            return f"{after[0]} is now best alone: {_listed(before)} were equal"
-        return f"The best lesson changes from {_tied(before)} to {_tied(after)}"
+            return f"{after[0]} is now best alone: {_first_lessons(before)} were equal"
+        return f"The best lesson changes from {_tie(before)} to {_tie(after)}"
 
 
-def _stays(best: tuple[str, ...]) -> str:
-    return f"lesson stays {best[0]}" if len(best) == 1 else f"lessons stay {_listed(best)}, which are equal"
+def _tie(best: tuple[str, ...]) -> str:
+    return best[0] if len(best) == 1 else f"a tie of {_first_lessons(best)}"
 
 
-def _tied(best: tuple[str, ...]) -> str:
-    return best[0] if len(best) == 1 else f"a tie of {_listed(best)}"
-
-
-def _listed(best: tuple[str, ...]) -> str:
+def _first_lessons(best: tuple[str, ...]) -> str:
     """Return the first few lessons, and how many more there are."""
     more = len(best) - _LESSONS
     named = [*best[:_LESSONS], f"{more:,} more"] if more > 0 else best
     return f"{', '.join(named[:-1])} and {named[-1]}"
 
 
-def short(policy: str) -> str:
+def short_name(policy: str) -> str:
     """Return what to call a policy in a sentence: its name, or the first digits of its hash."""
     return policy[:_HASH_DIGITS] if len(policy) == _SHA256_DIGITS else policy
 
@@ -257,7 +253,7 @@ def _settled(projected: Projected, rule: Policy, through: int) -> tuple[Settleme
     """Return what a rule makes of the log, and what can have become of each grade."""
     if rule.join == "newest":
         found = projected.trace_settlement(rule, through)
-        return found.settlement, outcomes_of(found)
+        return found.settlement, possible_outcomes(found)
     settlement = projected.settle(rule, through)
     paid = settlement.unit_bin == CREDITED
     return settlement, Outcomes(paid, np.zeros(len(paid), np.bool_), ~paid)
@@ -280,9 +276,8 @@ def _compared(facts: Facts, policy: _Side, bound: _Side, through: int, **balance
     listed = foreign_grades(facts, policy.settlement, policy.outcomes)
     shifts, beliefs = _shifts(policy, bound)
     best_policy, best_bound = p_best(beliefs[0]), p_best(beliefs[1])
-    bests = [
-        _best(belief) if side.posteriors.arms else () for belief, side in zip(beliefs, (policy, bound), strict=True)
-    ]
+    sides = zip(beliefs, (policy, bound), strict=True)
+    bests = [_best_arms(belief) if side.posteriors.arms else () for belief, side in sides]
     return Audit(
         policy=policy.name,
         reference=bound.name,
@@ -309,7 +304,7 @@ def _compared(facts: Facts, policy: _Side, bound: _Side, through: int, **balance
         bins_policy=_bins(policy.settlement),
         bins_bound=_bins(bound.settlement),
         foreign=listed,
-        days=days_of(facts, policy.settlement, policy.outcomes, listed),
+        days=audit_days(facts, policy.settlement, policy.outcomes, listed),
         untimed_sessions=tuple(map(facts.names.text, policy.outcomes.untimed)),
         unlogged_sessions=tuple(map(facts.names.text, policy.outcomes.unlogged)),
         balances=balances["counted"],
@@ -379,7 +374,7 @@ def _shifts(policy: _Side, bound: _Side) -> tuple[tuple[ArmShift, ...], list[dic
     return tuple(shifts), beliefs
 
 
-def _best(belief: dict[str, tuple[float, float]]) -> tuple[str, ...]:
+def _best_arms(belief: dict[str, tuple[float, float]]) -> tuple[str, ...]:
     means = {arm: alpha / (alpha + beta) for arm, (alpha, beta) in belief.items()}
     return tuple(sorted(arm for arm, mean in means.items() if mean == max(means.values())))
 

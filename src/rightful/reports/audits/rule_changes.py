@@ -24,8 +24,8 @@ from rightful.projections.credit.posteriors import Posterior, posteriors_of
 from rightful.projections.credit.settle import settle
 from rightful.projections.facts.columns import Floats, Ints, Mask
 from rightful.projections.facts.facts import Facts
-from rightful.reports.audits.state_beliefs import State
-from rightful.reports.audits.updater_cutoffs import CLOSE, LATER_US, cutoffs, until, with_grades
+from rightful.reports.audits.state_beliefs import StateFile
+from rightful.reports.audits.updater_cutoffs import CLOSE, LATER_US, cutoffs, facts_until, filter_grades
 
 
 class RuleChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ class _Replay(NamedTuple):
 
 
 def rule_changes(
-    facts: Facts, state: State, through: int, decay_at_us: int, rules: Iterable[tuple[str, Policy]]
+    facts: Facts, state: StateFile, through: int, decay_at_us: int, rules: Iterable[tuple[str, Policy]]
 ) -> list[RuleChange]:
     """Return every change from one rule to another that explains a state file which no rule explains alone.
 
@@ -119,7 +119,7 @@ def rule_changes(
         if isinstance(policy.decay, EventDecay | TimeDecay | None) and not policy.marginals
     ]
     for cutoff in cutoffs(facts, state, through):
-        search = _Search(until(facts, cutoff), state, through, decay_at_us, cutoff)
+        search = _Search(facts_until(facts, cutoff), state, through, decay_at_us, cutoff)
         if found := list(search.pairs(chosen)):
             least = min(doubt for _, doubt in found)
             return [change for change, doubt in found if doubt == least]
@@ -129,8 +129,8 @@ def rule_changes(
 class _Search:
     """The pairs of rules over one prefix of the log."""
 
-    def __init__(self, facts: Facts, state: State, through: int, decay_at_us: int, cutoff: int | None) -> None:
-        self._facts = with_grades(facts, facts.grades["pos"] <= through)
+    def __init__(self, facts: Facts, state: StateFile, through: int, decay_at_us: int, cutoff: int | None) -> None:
+        self._facts = filter_grades(facts, facts.grades["pos"] <= through)
         self._state, self._through, self._decay_at_us, self._cut = state, through, decay_at_us, cutoff
         self._numbers: dict[Key, int] = {}
         self._with_contexts = any(context is not None for _, context in state.beliefs)
@@ -139,7 +139,7 @@ class _Search:
 
     def pairs(self, rules: list[tuple[str, Policy]]) -> Iterator[tuple[RuleChange, int]]:
         """Yield the changes that explain the file's numbers, each with its doubt (`_doubt`)."""
-        replays = [self._replayed(label, policy) for label, policy in rules]
+        replays = [self._replay(label, policy) for label, policy in rules]
         for first, second in permutations(replays, 2):
             if first.decay != second.decay or first.live is None:
                 continue
@@ -148,7 +148,7 @@ class _Search:
                 laters.append(second.live)
             spans: dict[tuple[int, int], int] = {}
             for later in laters:
-                for low, high in self._explaining(first.live, later, second):
+                for low, high in self._fitting_spans(first.live, later, second):
                     doubt = self._doubt(first.live, later, int(self._times[low - 1]))
                     spans[low, high] = min(doubt, spans.get((low, high), doubt))
             yield from ((self._change(first, second, *span), spans[span]) for span in sorted(spans))
@@ -187,7 +187,7 @@ class _Search:
             until=self._cut,
         )
 
-    def _replayed(self, label: str, policy: Policy) -> _Replay:
+    def _replay(self, label: str, policy: Policy) -> _Replay:
         settlement = settle(self._facts, policy, self._through)
         found = posteriors_of(self._facts, settlement, policy, self._through, self._decay_at_us)
         beliefs: dict[Key, Posterior] = {(arm, None): belief for arm, belief in found.arms.items()}
@@ -217,7 +217,7 @@ class _Search:
         rank[order], size[order] = np.arange(len(order)) - np.repeat(starts, sizes), np.repeat(sizes, sizes)
         parts: list[_Steps] = []
         for place in range(int(sizes.max())):
-            facts = with_grades(self._facts, (rank <= place) & (size > place))
+            facts = filter_grades(self._facts, (rank <= place) & (size > place))
             steps, name = self._steps(settle(facts, policy, self._through), facts, policy, changes)
             when = dict(zip(group[rank == place].tolist(), grades["at"][rank == place].tolist(), strict=True))
             later = rank == place + 1
@@ -239,18 +239,18 @@ class _Search:
         reward, mask = np.repeat(settlement.credit_reward, 2), slot >= 0
         slot, grade, weight, reward = slot[mask], grade[mask], weight[mask], reward[mask]
         key, n = number[slot], np.ones(len(slot), np.int64)
-        left, dropped = _left(changes, facts.grades["pos"][grade].astype(np.int64), key, self._numbers)
+        left, dropped = _remaining(changes, facts.grades["pos"][grade].astype(np.int64), key, self._numbers)
         weight = weight * left
         n[dropped] = 0
         name = facts.grades["name"][grade]
         return _Steps(key, facts.grades["at"][grade], weight * reward, weight * (1.0 - reward), n), name
 
-    def _explaining(self, first: _Steps, second: _Steps, rule: _Replay) -> Iterator[tuple[int, int]]:
+    def _fitting_spans(self, first: _Steps, second: _Steps, rule: _Replay) -> Iterator[tuple[int, int]]:
         """Yield (low, high): the change lies after the first `low` to `high` times of grades, and not before or later.
 
         A span that holds the whole log or nothing of it is one rule alone, and is not a change.
         """
-        off, n_known = self._off(rule.end, rule.policy.prior)
+        off, n_known = self._distance(rule.end, rule.policy.prior)
         used = np.zeros(len(self._numbers), np.bool_)
         used[off.key] = True
         first, second = first.of(used[first.key]), second.of(used[second.key])
@@ -273,7 +273,7 @@ class _Search:
             if low > 0 and end <= last:
                 yield low, end - 1
 
-    def _off(self, end: dict[Key, tuple[float, float, int]], prior: tuple[float, float]) -> tuple[_Steps, Mask]:
+    def _distance(self, end: dict[Key, tuple[float, float, int]], prior: tuple[float, float]) -> tuple[_Steps, Mask]:
         """Return how far a rule's end is from the file, belief by belief, and which selections the file counts."""
         for key in (*end, *self._state.beliefs):
             self._numbers.setdefault(key, len(self._numbers))
@@ -283,11 +283,17 @@ class _Search:
         for key, number in self._numbers.items():
             if not self._state.accepts(key[0]) or (key[1] is not None and not self._with_contexts):
                 continue
-            there, held = end.get(key, (*prior, 0)), self._state.beliefs.get(key)
-            here = (*prior, 0) if held is None else (held.alpha, held.beta, held.n)
-            known[number] = here[2] is not None
+            log_numbers, belief = end.get(key, (*prior, 0)), self._state.beliefs.get(key)
+            file_numbers = (*prior, 0) if belief is None else (belief.alpha, belief.beta, belief.n)
+            known[number] = file_numbers[2] is not None
             numbers.append(number)
-            rows.append((there[0] - here[0], there[1] - here[1], there[2] - (here[2] or 0)))
+            rows.append(
+                (
+                    log_numbers[0] - file_numbers[0],
+                    log_numbers[1] - file_numbers[1],
+                    log_numbers[2] - (file_numbers[2] or 0),
+                )
+            )
         table = np.array(rows, np.float64).reshape(len(rows), 3)
         none = np.zeros(len(rows), np.int64)
         return _Steps(np.array(numbers, np.int64), none, table[:, 0], table[:, 1], table[:, 2].astype(np.int64)), known
@@ -304,7 +310,7 @@ def _running(gains: Floats, starts: Ints) -> Floats:
     return total - np.repeat(before, np.diff(np.append(starts, len(gains))))
 
 
-def _left(changes: list[Change], position: Ints, key: Ints, numbers: dict[Key, int]) -> tuple[Floats, Mask]:
+def _remaining(changes: list[Change], position: Ints, key: Ints, numbers: dict[Key, int]) -> tuple[Floats, Mask]:
     """Return what the decays after each credit leave of it, and which credits a prune dropped."""
     plain = [change for change in changes if change.gamma is not None and not change.spared and not change.dropped]
     factors = np.array([change.gamma for change in plain], np.float64)

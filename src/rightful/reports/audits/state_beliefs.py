@@ -28,7 +28,7 @@ class FileBelief(NamedTuple):
     last_us: int | None
 
 
-class State(NamedTuple):
+class StateFile(NamedTuple):
     """What a state file says.
 
     Attributes:
@@ -50,7 +50,7 @@ class State(NamedTuple):
         return len(held) != 1 or arm.startswith(PM) in held
 
 
-def state_of(data: bytes) -> State:
+def parse_state_file(data: bytes) -> StateFile:
     """Parse a state file in the same way as its import.
 
     Raises:
@@ -70,7 +70,7 @@ def state_of(data: bytes) -> State:
         beliefs[entry["arm"], tuple(entry["context"])] = _file_belief(entry, counted=True)
     last_us, _ = through(document, opened)
     judged = len(opened.judge.keys() - opened.arms.keys())
-    return State(beliefs, last_us, [*_notes(judged, opened.problems, last_us)])
+    return StateFile(beliefs, last_us, [*_notes(judged, opened.problems, last_us)])
 
 
 def _file_belief(arm: Mapping[str, Any], *, counted: bool) -> FileBelief:

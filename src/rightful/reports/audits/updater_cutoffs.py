@@ -10,7 +10,7 @@ from rightful.policies import Policy
 from rightful.projections.credit.settle import settle
 from rightful.projections.facts.columns import Mask, Table
 from rightful.projections.facts.facts import FILE_TIME, Facts
-from rightful.reports.audits.state_beliefs import State
+from rightful.reports.audits.state_beliefs import StateFile
 
 CLOSE = 1e-9
 """How far alpha and beta may be apart to be the same but for rounding."""
@@ -23,7 +23,7 @@ _GAMMA_DIGITS = 4
 _NEGLIGIBLE = 1e-6
 
 
-def until(facts: Facts, cutoff: int | None) -> Facts:
+def facts_until(facts: Facts, cutoff: int | None) -> Facts:
     """Return the facts without the grades, exposures, decays and prunes that are later than a time.
 
     A file's time is only an upper bound and is never later. The columns are not changed; what is
@@ -40,7 +40,7 @@ def until(facts: Facts, cutoff: int | None) -> Facts:
     return found
 
 
-def with_grades(facts: Facts, keep: Mask) -> Facts:
+def filter_grades(facts: Facts, keep: Mask) -> Facts:
     """Return the facts with some of their grades only; for settlements, and not kept up."""
     found = copy.copy(facts)
     found.grades = _filtered(facts.grades, keep)
@@ -53,7 +53,7 @@ def _filtered(table: Table, keep: Mask) -> Table:
     return found
 
 
-def cutoffs(facts: Facts, state: State, through: int) -> list[int | None]:
+def cutoffs(facts: Facts, state: StateFile, through: int) -> list[int | None]:
     """Return the times at which the file may have been written: those that leave different events.
 
     Its last update; what a runner has recorded up to a minute later; and whatever else, such as a
@@ -75,19 +75,19 @@ def cutoffs(facts: Facts, state: State, through: int) -> list[int | None]:
     return list(found.values())
 
 
-def known_grades(facts: Facts, state: State, through: int) -> int:
+def count_grades(facts: Facts, state: StateFile, through: int) -> int:
     """Return how many grades the log holds of the time at which the file may have been written, or before."""
     latest = [cutoff for cutoff in cutoffs(facts, state, through) if cutoff is not None]
     held = facts.grades["pos"] <= through
     return int((held & (facts.grades["at"] <= max(latest))).sum() if latest else held.sum())
 
 
-def estimated_gamma(facts: Facts, state: State, policy: Policy, through: int) -> float | None:
+def estimated_gamma(facts: Facts, state: StateFile, policy: Policy, through: int) -> float | None:
     """Return the decay by session under which a policy gives as much evidence as the file holds.
 
     None where the file does not hold less than the policy gives undecayed, or holds next to nothing.
     """
-    facts = until(facts, state.last_us)
+    facts = facts_until(facts, state.last_us)
     settlement = settle(facts, policy, through)
     weight, slot = settlement.credit_weight, settlement.unit_slot[settlement.credit_unit]
     slots, rank = np.unique(slot, return_inverse=True)

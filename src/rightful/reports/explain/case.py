@@ -68,9 +68,10 @@ class Case:
         """Which rows are in conflict, and which were withdrawn."""
         return quarantine_of(self.facts, self.through)
 
-    def withdrawn_at(self, position: int) -> str:
-        """Return the positions of the withdrawals of a row, for a sentence: `#7`, or `#7 and #9`."""
-        return listed([f"#{at}" for at in withdrawn_by(self.facts, position, self.through)])
+    def withdrawn_text(self, position: int) -> str:
+        """Return the beginning of a sentence that names the withdrawals of a row."""
+        places = listed([f"#{at}" for at in withdrawn_by(self.facts, position, self.through)])
+        return f"It was withdrawn by the `event.withdrawn` at {places}, so it no longer"
 
     @cached_property
     def in_conflict(self) -> dict[int, str]:
@@ -113,7 +114,7 @@ class Case:
 
     # -- exposures and grades ------------------------------------------------------------
 
-    def shown_at(self, row: int) -> int | None:
+    def exposure_at(self, row: int) -> int | None:
         """Return the row of `CreditInputs.shown` of a row of `facts.shown`; None if it was skipped."""
         at = int(np.searchsorted(self.inputs.shown.row, row))
         return at if at < len(self.inputs.shown.row) and self.inputs.shown.row[at] == row else None

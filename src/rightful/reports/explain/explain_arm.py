@@ -28,7 +28,7 @@ from rightful.projections.facts.log_clock import latest_at_us
 from rightful.projections.projected import Projected
 from rightful.reports.beta_math.beta import interval
 from rightful.reports.explain.case import Case, envelopes_at
-from rightful.reports.explain.explained_rows import ExposureRow, exposure_row, in_words
+from rightful.reports.explain.explained_rows import ExposureRow, count_states, exposure_row
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +154,7 @@ def explain_arm(
         mean=last.alpha / (last.alpha + last.beta),
         steps=steps,
         unpaid=unpaid,
-        unpaid_states=in_words(row.bin or row.state for row in unpaid),
+        unpaid_states=count_states(row.bin or row.state for row in unpaid),
         withheld=facts.shown["pos"][held].tolist(),
         ci95=interval(last.alpha, last.beta),
     )

@@ -84,10 +84,10 @@ class EventExplained(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
 
 def position_of(log: Log, event_id: str) -> int:
     """Return the position of the row that an event id of the log shows now."""
-    return _shown(log.of_id(event_id))
+    return _shown_position(log.of_id(event_id))
 
 
-def _shown(rows: Sequence[Stored]) -> int:
+def _shown_position(rows: Sequence[Stored]) -> int:
     return next((row.position for row in reversed(rows) if row.envelope.outcome in ACCEPTED), rows[-1].position)
 
 
@@ -143,7 +143,8 @@ class _EventExplainer:
             exposure, grade, link = self._parts(self.facts)
             used = self._uses(self.facts, exposure, grade, link)
             used += [
-                f"The `event.withdrawn` at #{at} withdraws revision {n} of its id." for at, n in self._found(self.facts)
+                f"The `event.withdrawn` at #{at} withdraws revision {n} of its id."
+                for at, n in self._withdrawals(self.facts)
             ]
         return EventExplained(
             position=position,
@@ -253,13 +254,13 @@ class _EventExplainer:
 
     def _publication(self) -> list[str]:
         mine = self.recorded.event
-        target, said = getattr(mine, "target", None), []
+        target, sentences = getattr(mine, "target", None), []
         for row in self.log.read(types=["posterior.published"], after=self.row.position, until=self.through):
             if getattr(row.event, "supersedes", None) == self.row.envelope.id:
-                said.append(f"The publication at #{row.position} supersedes it.")
+                sentences.append(f"The publication at #{row.position} supersedes it.")
             elif getattr(row.event, "target", None) == target:
-                said.append(f"The publication at #{row.position} wrote the same file after it.")
-        return said or [f"It is the newest publication to {target}."]
+                sentences.append(f"The publication at #{row.position} wrote the same file after it.")
+        return sentences or [f"It is the newest publication to {target}."]
 
     def _withdrawal(self, facts: Facts) -> str:
         event: Any = self.recorded.event
@@ -297,7 +298,7 @@ class _EventExplainer:
             return "Its session was read from a sanitised form, so it starts no session with an exact name."
         return run_of(case_of(facts, self.policy, self.through, [number]), number).reason
 
-    def _found(self, facts: Facts) -> list[tuple[int, int]]:
+    def _withdrawals(self, facts: Facts) -> list[tuple[int, int]]:
         """Return (position, revision) of the withdrawals of the row's id that count.
 
         In an id in conflict every producer's do; else, of what attribution reads, its own producer's.
@@ -307,8 +308,8 @@ class _EventExplainer:
         return facts.withdrawals(envelope.id.lower(), self.through, envelope.producer if is_own else None)
 
     def _revisions(self) -> list[Revision]:
-        shown = _shown(self.rows)
-        gone = set() if self.facts is None else {revision for _, revision in self._found(self.facts)}
+        shown = _shown_position(self.rows)
+        gone = set() if self.facts is None else {revision for _, revision in self._withdrawals(self.facts)}
         return [
             Revision(
                 position=stored.position,

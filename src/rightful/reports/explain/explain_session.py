@@ -18,9 +18,9 @@ from rightful.reports.explain.case import Case, case_of, envelopes_at
 from rightful.reports.explain.explained_rows import (
     ExposureRow,
     GradeRow,
+    count_states,
     exposure_row,
     grade_row,
-    in_words,
     rows_through,
 )
 from rightful.reports.explain.phrases import Remedy, count
@@ -124,7 +124,7 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
     facts, through = case.facts, case.through
     members = sorted({name for number in known for name in case.component(number)})
     fits = sorted({fit for name in members for fit in facts.names.fitting(name, through)} - set(members))
-    own = _own(case, known[0])
+    own = _run_names(case, known[0])
     near = [*members, *sorted({*fits, *own} - set(members))]
     graded = facts.grades_of.rows(near).tolist()
     aimed = np.flatnonzero(np.isin(facts.grades["target"], near)).tolist()
@@ -166,7 +166,7 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
     )
 
 
-def _own(case: Case, asked: int) -> set[int]:
+def _run_names(case: Case, asked: int) -> set[int]:
     """Return the names of the session's own run: those that links join, and sanitised forms that fit it alone.
 
     A name that merely fits is another session's. Two names of one text, one of them read from a
@@ -252,7 +252,7 @@ def _verdict(session: str, exposures: list[ExposureRow], grades: list[GradeRow],
     if run.name is None:
         return f"{start}{run.reason}"
     if own:
-        states = ", ".join(f"{n} {state}" for state, n in in_words(row.state for row in own).items())
+        states = ", ".join(f"{n} {state}" for state, n in count_states(row.state for row in own).items())
         return f"{start}None of its grades pays under this policy ({states})."
     return f"{start}It waits for a grade." if mine and arms else f"{start}No grade of it is recorded either."
 

@@ -14,8 +14,8 @@ from rightful.projections.credit.inputs import BINS
 from rightful.projections.facts.facts import ERASED, FILE_TIME, GRADE, RETRACTION
 from rightful.reports.explain.bin_reasons import outside_balance
 from rightful.reports.explain.case import Case
-from rightful.reports.explain.exposure_outcomes import fate_of
-from rightful.reports.explain.grade_outcomes import verdict_of
+from rightful.reports.explain.exposure_outcomes import exposure_outcome
+from rightful.reports.explain.grade_outcomes import grade_outcome
 from rightful.reports.explain.phrases import Remedy
 from rightful.reports.explain.remedies import remedies_of
 
@@ -92,7 +92,7 @@ def exposure_row(case: Case, row: int, envelopes: dict[int, Envelope]) -> Exposu
     """Return a row of `facts.shown` with what became of it."""
     facts, table = case.facts, case.facts.shown
     position, context = int(table["pos"][row]), int(table["ctx"][row])
-    fate, envelope = fate_of(case, row), envelopes[position]
+    exposure, envelope = exposure_outcome(case, row), envelopes[position]
     return ExposureRow(
         position=position,
         id=envelope.id,
@@ -103,10 +103,10 @@ def exposure_row(case: Case, row: int, envelopes: dict[int, Envelope]) -> Exposu
         arms=case.arms_of(row),
         withheld=case.withheld_of(row),
         context=None if context < 0 else list(facts.contexts.values[context]),
-        state=fate.state,
-        reason=fate.reason,
-        grade=None if fate.grade is None else int(facts.grades["pos"][fate.grade]),
-        bin=fate.bin,
+        state=exposure.state,
+        reason=exposure.reason,
+        grade=None if exposure.grade is None else int(facts.grades["pos"][exposure.grade]),
+        bin=exposure.bin,
     )
 
 
@@ -115,7 +115,7 @@ def grade_row(case: Case, row: int, envelopes: dict[int, Envelope]) -> GradeRow:
     facts, table = case.facts, case.facts.grades
     position, target = int(table["pos"][row]), int(table["target"][row])
     reward, outcome = float(table["reward"][row]), int(table["outcome"][row])
-    verdict, kind = verdict_of(case, row), int(table["kind"][row])
+    verdict, kind = grade_outcome(case, row), int(table["kind"][row])
     unit, reached, paid = verdict.unit, np.empty(0, np.int64), np.empty(0, np.int64)
     if unit is not None:
         reached = case.reached(unit)
@@ -148,7 +148,7 @@ def rows_through(table: Any, rows: Iterable[int], through: int) -> list[int]:  #
     return rows_in_range
 
 
-def in_words(states: Iterable[str]) -> dict[str, int]:
+def count_states(states: Iterable[str]) -> dict[str, int]:
     """Return how many of each state there are, most first."""
     counts: dict[str, int] = {}
     for state in states:

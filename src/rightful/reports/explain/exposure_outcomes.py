@@ -10,7 +10,7 @@ from rightful.projections.credit.inputs import AMBIGUOUS, BINS, CREDITED, NO_BIN
 from rightful.projections.facts.columns import Ints
 from rightful.reports.explain.bin_reasons import conflict_text, why
 from rightful.reports.explain.case import Case
-from rightful.reports.explain.phrases import bin_name, count, listed, span
+from rightful.reports.explain.phrases import SESSION_EXCLUDED, bin_name, count, listed, span
 from rightful.reports.explain.run_membership import run_of
 
 STATES = (
@@ -20,7 +20,7 @@ STATES = (
 """The states of an exposure."""
 
 
-class Fate(NamedTuple):
+class ExposureOutcome(NamedTuple):
     """The outcome of an exposure.
 
     Attributes:
@@ -35,20 +35,19 @@ class Fate(NamedTuple):
     bin: str | None = None
 
 
-def fate_of(case: Case, row: int) -> Fate:
+def exposure_outcome(case: Case, row: int) -> ExposureOutcome:
     """Return what became of a row of `facts.shown`."""
-    shown = case.shown_at(row)
+    shown = case.exposure_at(row)
     position = int(case.facts.shown["pos"][row])
     if shown is None:
         if position in set(case.quarantine.void.tolist()):
-            by = case.withdrawn_at(position)
-            return Fate("withdrawn", f"It was withdrawn by the `event.withdrawn` at {by}, so it no longer counts.")
-        return Fate("left-out", "The policy excludes its session (`without_sessions`) and the rest of its run.")
+            return ExposureOutcome("withdrawn", f"{case.withdrawn_text(position)} counts.")
+        return ExposureOutcome("left-out", SESSION_EXCLUDED)
     if case.inputs.shown.erased[shown]:
-        return Fate("erased", "Its content was erased, so the arms shown are unknown. It counts as missing.")
+        return ExposureOutcome("erased", "Its content was erased, so the arms shown are unknown. It counts as missing.")
     if not case.inputs.shown.usable[shown]:
         what = conflict_text(case, position)
-        return Fate(
+        return ExposureOutcome(
             "conflicting", f"Its id is in conflict: {what}. It pays no arm until an `event.withdrawn` settles it."
         )
     units = case.reaching(shown)
@@ -62,15 +61,17 @@ def fate_of(case: Case, row: int) -> Fate:
     return _not_reached(case, row, shown)
 
 
-def _nothing_shown(case: Case, row: int, units: Ints) -> Fate:
+def _nothing_shown(case: Case, row: int, units: Ints) -> ExposureOutcome:
     withheld = len(case.withheld_of(row))
     what = f"It only withheld {count(withheld, 'arm')}" if withheld else "It lists no arm"
     by = int(case.settlement.unit_grade[units[0]]) if len(units) else None
     graded = f"; its run is graded by {case.grade_label(by)}" if by is not None else ""
-    return Fate("nothing-shown", f"{what}, so there is no arm to pay{graded}. A withheld arm is never credited.", by)
+    return ExposureOutcome(
+        "nothing-shown", f"{what}, so there is no arm to pay{graded}. A withheld arm is never credited.", by
+    )
 
 
-def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
+def _reached(case: Case, row: int, shown: int, units: Ints) -> ExposureOutcome:
     """An exposure that counts for a grade: the first that pays it, else why the first one does not."""
     paying = units[case.settlement.unit_bin[units] == CREDITED]
     if not len(paying):
@@ -81,9 +82,9 @@ def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
                 f"The grades of {count(len(runs), 'run')} reach it: {listed(runs)}. Only one run may pay for an "
                 "exposure"
             )
-            return Fate("unpaid", f"{what}, and nothing records which.", by, BINS[number])
+            return ExposureOutcome("unpaid", f"{what}, and nothing records which.", by, BINS[number])
         because = f"{bin_name(number)} ({why(case, unit, number)})"
-        return Fate(
+        return ExposureOutcome(
             "unpaid", f"The grade that reaches it, {case.grade_label(by)}, pays no arm: {because}.", by, BINS[number]
         )
     unit = int(paying[0])
@@ -91,21 +92,21 @@ def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
     mine = case.settlement.credit_arm[case.settlement.credit_unit == unit]
     listed_arms = _canonical_arms(case, row)
     if not np.isin(listed_arms, mine).any():
-        return Fate(
+        return ExposureOutcome(
             "unweighted",
             f"{case.grade_label(by)} is credited, but its salience gives every arm here a weight of 0.",
             by,
         )
-    before = None if case.policy.arithmetic == "sequential" else _shown_before(case, unit, shown)
+    before = None if case.policy.arithmetic == "sequential" else _earlier_exposures(case, unit, shown)
     if before is not None and np.isin(listed_arms, before[1]).all():
         first = int(case.inputs.shown.pos[before[0]])
         what = (
             f"Every arm here had been shown to the same run before (first in #{first}); an arm is credited once per run"
         )
-        return Fate("repeated", f"{what}, by {case.grade_label(by)}.", by)
+        return ExposureOutcome("repeated", f"{what}, by {case.grade_label(by)}.", by)
     more = f" and {count(len(paying) - 1, 'more grade')}" if len(paying) > 1 else ""
     bound = ", but its only time is that of its file, an upper bound" if case.inputs.shown.file_time[shown] else ""
-    return Fate("paid", f"{case.grade_label(by)}{more} paid its arms{bound}.", by)
+    return ExposureOutcome("paid", f"{case.grade_label(by)}{more} paid its arms{bound}.", by)
 
 
 def _runs_of(case: Case, units: Ints) -> list[str]:
@@ -123,7 +124,7 @@ def _canonical_arms(case: Case, row: int) -> Ints:
     return arms
 
 
-def _shown_before(case: Case, unit: int, shown: int) -> tuple[int, Ints] | None:
+def _earlier_exposures(case: Case, unit: int, shown: int) -> tuple[int, Ints] | None:
     """Return the first exposure of a unit before one, and the arms of all of them; by time, then by position."""
     reached = case.reached(unit)
     live = reached[case.timing(unit, reached)[0]]
@@ -135,21 +136,21 @@ def _shown_before(case: Case, unit: int, shown: int) -> tuple[int, Ints] | None:
     return int(earlier[0]), np.concatenate([_canonical_arms(case, int(case.inputs.shown.row[row])) for row in earlier])
 
 
-def _late(case: Case, shown: int, units: Ints) -> Fate:
+def _late(case: Case, shown: int, units: Ints) -> ExposureOutcome:
     """An exposure that came after every grade that reaches it; the last of them is the nearest."""
     grade_at = case.inputs.grades.at[case.effective_grades.grade[units]]
     unit = int(units[int(np.argmax(grade_at))])
     by = int(case.settlement.unit_grade[unit])
     after = span(int(case.inputs.shown.late_from[shown] - grade_at.max()))
-    return Fate(
+    return ExposureOutcome(
         "late", f"It came {after} after the grade {case.grade_label(by)}, so it cannot have earned that grade.", by
     )
 
 
-def _not_reached(case: Case, row: int, shown: int) -> Fate:
+def _not_reached(case: Case, row: int, shown: int) -> ExposureOutcome:
     name = int(case.facts.shown["name"][row])
     if case.sources is not None:
-        return Fate(
+        return ExposureOutcome(
             "not-newest", "Its session was never the newest one with exposures at a grade, so no grade pays it."
         )
     session = int(case.inputs.shown.session[shown])
@@ -158,21 +159,21 @@ def _not_reached(case: Case, row: int, shown: int) -> Fate:
         if found is not None:
             return found
     if case.inputs.runs.ambiguous[session]:
-        return Fate("unclear", run_of(case, session).reason)
-    return _waiting(case, session)
+        return ExposureOutcome("unclear", run_of(case, session).reason)
+    return _pending(case, session)
 
 
-def _of_alias(case: Case, name: int, session: int) -> Fate | None:
+def _of_alias(case: Case, name: int, session: int) -> ExposureOutcome | None:
     """An exposure under a sanitised form; None where it fits one session, which has no other exposures."""
     text, fitting = case.text(name), case.facts.names.fitting(name, case.through)
     form = f"It was read from a file whose name is only a sanitised form of a session id ({text})"
     if len(fitting) > 1:
         fits = listed([case.distinct_name(name) for name in fitting])
-        return Fate(
+        return ExposureOutcome(
             "unclear", f"{form}, and more than one name fits it: {fits}. It is not known which session it belongs to."
         )
     if session == name:
-        return Fate(
+        return ExposureOutcome(
             "unclear", f"{form}, and no name in the ledger fits it. A grade under the full name would reach it."
         )
     run = case.inputs.runs.of[session]
@@ -183,11 +184,11 @@ def _of_alias(case: Case, name: int, session: int) -> Fate | None:
         first = int(case.inputs.shown.pos[np.flatnonzero(exact)[0]])
         own = case.text(session)
         whose = "the session with exactly that name" if own == text else f"{own}, the session that it fits,"
-        return Fate("shadowed", f"{form}; {whose} has exposures of its own (#{first}), and those count.")
+        return ExposureOutcome("shadowed", f"{form}; {whose} has exposures of its own (#{first}), and those count.")
     return None
 
 
-def _waiting(case: Case, session: int) -> Fate:
+def _pending(case: Case, session: int) -> ExposureOutcome:
     """An exposure of a clear run that no grade reaches."""
     run = int(case.inputs.runs.of[session])
     mine = np.flatnonzero(case.effective_grades.run == run)
@@ -199,11 +200,11 @@ def _waiting(case: Case, session: int) -> Fate:
                 f"The grade of its run, {case.grade_label(row)}, names {case.text(target)} as the session that "
                 "earned it"
             )
-            return Fate("other-name", f"{what}, and only that session is paid.", row)
+            return ExposureOutcome("other-name", f"{what}, and only that session is paid.", row)
     members = case.component(session)
     rows = case.facts.grades_of.rows(members)
     others = int((case.facts.grades["pos"][rows] <= case.through).sum()) if not len(mine) else 0
     if others:
         reason = f"of the {count(others, 'grade')} that its run has, this policy pays from none"
-        return Fate("pending", f"It waits for a grade: {reason}.")
-    return Fate("pending", f"It waits for a grade: none of {case.text(run)} is recorded.")
+        return ExposureOutcome("pending", f"It waits for a grade: {reason}.")
+    return ExposureOutcome("pending", f"It waits for a grade: none of {case.text(run)} is recorded.")

@@ -14,7 +14,7 @@ from rightful.projections.credit.inputs import CONFLICTING, corrected
 from rightful.projections.facts.facts import RETRACTION
 from rightful.reports.explain.bin_reasons import bin_reason, conflict_text
 from rightful.reports.explain.case import Case
-from rightful.reports.explain.phrases import bin_name, listed
+from rightful.reports.explain.phrases import SESSION_EXCLUDED, bin_name, listed
 
 OUTSIDE = (
     "superseded", "rival", "outranked", "stood-aside", "recorded-only", "ignored", "withdrawn", "left-out",
@@ -22,7 +22,7 @@ OUTSIDE = (
 """The states of grades that are in no bin."""
 
 
-class Verdict(NamedTuple):
+class GradeOutcome(NamedTuple):
     """The outcome of a grade.
 
     Attributes:
@@ -37,35 +37,34 @@ class Verdict(NamedTuple):
     by: int | None = None
 
 
-def verdict_of(case: Case, row: int) -> Verdict:
+def grade_outcome(case: Case, row: int) -> GradeOutcome:
     """Return what became of a row of `facts.grades`."""
     unit = case.unit_of.get(row)
     if unit is not None:
         number = int(case.settlement.unit_bin[unit])
-        return Verdict(bin_name(number), bin_reason(case, unit, number), unit)
+        return GradeOutcome(bin_name(number), bin_reason(case, unit, number), unit)
     at = case.grade_at(row)
-    return _left_out(case, row) if at is None else _not_effective(case, at)
+    return _excluded(case, row) if at is None else _not_effective(case, at)
 
 
-def _left_out(case: Case, row: int) -> Verdict:
+def _excluded(case: Case, row: int) -> GradeOutcome:
     """Return the verdict of a grade that is not among the inputs."""
     table, policy = case.facts.grades, case.policy
     grader = "/".join(case.grader(row))
     void = set(case.quarantine.void.tolist())
     if (position := int(table["pos"][row])) in void:
-        by = case.withdrawn_at(position)
-        return Verdict("withdrawn", f"It was withdrawn by the `event.withdrawn` at {by}, so it no longer counts.")
+        return GradeOutcome("withdrawn", f"{case.withdrawn_text(position)} counts.")
     if case.facts.corrected and corrected(case.facts, np.array([row]), void, case.through)[0]:
-        return Verdict("superseded", "The same grader recorded it again with the right time (`extra.corrects`).")
+        return GradeOutcome("superseded", "The same grader recorded it again with the right time (`extra.corrects`).")
     if policy.without_sessions and _session_gone(case, row):
-        return Verdict("left-out", "The policy excludes its session (`without_sessions`) and the rest of its run.")
+        return GradeOutcome("left-out", SESSION_EXCLUDED)
     if table["kind"][row] == RETRACTION and policy.revision == "additive":
-        return Verdict("ignored", "Under `revision: additive` every grade pays and retractions are ignored.")
+        return GradeOutcome("ignored", "Under `revision: additive` every grade pays and retractions are ignored.")
     out = any(fnmatchcase(grader, pattern) for pattern in policy.without_graders)
     which = "leaves that grader out (`without_graders`)" if out else "names no such grader"
     pays = listed(list(policy.graders))
     reason = f"{grader} is recorded and never pays under this policy: it {which}; it pays from {pays}."
-    return Verdict("recorded-only", reason)
+    return GradeOutcome("recorded-only", reason)
 
 
 def _session_gone(case: Case, row: int) -> bool:
@@ -79,13 +78,13 @@ def _session_gone(case: Case, row: int) -> bool:
     return paying and not any(fnmatchcase(name, pattern) for pattern in case.policy.without_graders)
 
 
-def _not_effective(case: Case, at: int) -> Verdict:
+def _not_effective(case: Case, at: int) -> GradeOutcome:
     """Return the verdict of a grade of the inputs that is not effective: another grade counts instead, or none."""
     grades = case.inputs.grades
     stream = case.stream(int(case.inputs.runs.of[grades.name[at]]), int(grades.grader[at]))
     top = int(stream[-1])
     if top != at and grades.seq[top] > grades.seq[at]:
-        return Verdict(
+        return GradeOutcome(
             "superseded",
             f"{case.grade_label(int(grades.row[top]))} of the same grader replaces it.",
             by=int(grades.row[top]),
@@ -96,21 +95,23 @@ def _not_effective(case: Case, at: int) -> Verdict:
     others = case.competing_claims(claim)
     if grades.kind[at] == RETRACTION:
         if not others:
-            return Verdict("stood-aside", "The grader retracted its grade, as did all graders of the run.")
+            return GradeOutcome("stood-aside", "The grader retracted its grade, as did all graders of the run.")
         by = _row(case, others[0])
-        return Verdict(
+        return GradeOutcome(
             "stood-aside", f"The grader retracted its grade, so {case.grade_label(by)} counts instead.", by=by
         )
     if not others:
-        return Verdict("outranked", "A grader that the policy ranks higher grades the same run under another name.")
-    return _beaten(case, at, _row(case, others[0]))
+        return GradeOutcome(
+            "outranked", "A grader that the policy ranks higher grades the same run under another name."
+        )
+    return _outranked(case, at, _row(case, others[0]))
 
 
 def _row(case: Case, claim: int) -> int:
     return int(case.inputs.grades.row[case.claims.grade[claim]])
 
 
-def _same_seq(case: Case, at: int, other: int) -> Verdict:
+def _same_seq(case: Case, at: int, other: int) -> GradeOutcome:
     """Return what became of a grade that has its `seq` in common with another one of its stream."""
     grades = case.inputs.grades
     by = int(grades.row[other])
@@ -118,25 +119,25 @@ def _same_seq(case: Case, at: int, other: int) -> Verdict:
     if claim is not None and case.claims.bin[claim] == CONFLICTING:
         if grades.conflicting[at]:
             what = conflict_text(case, int(grades.pos[at]))
-            return Verdict("rival", f"Its id is in conflict: {what}. An `event.withdrawn` settles it.", by=by)
+            return GradeOutcome("rival", f"Its id is in conflict: {what}. An `event.withdrawn` settles it.", by=by)
         if grades.conflicting[other]:
             what = conflict_text(case, int(grades.pos[other]))
-            return Verdict(
+            return GradeOutcome(
                 "rival", f"The id of {case.grade_label(by)}, with the same `seq`, is in conflict: {what}.", by=by
             )
         reason = (
             f"It and {case.grade_label(by)} have the same `seq` but different content; it is not known which "
             "one counts."
         )
-        return Verdict("rival", reason, by=by)
-    return Verdict(
+        return GradeOutcome("rival", reason, by=by)
+    return GradeOutcome(
         "superseded",
         f"It has the same `seq` as {case.grade_label(by)} of the same grader, which counts for both.",
         by=by,
     )
 
 
-def _beaten(case: Case, at: int, by: int) -> Verdict:
+def _outranked(case: Case, at: int, by: int) -> GradeOutcome:
     """Return what became of the newest grade of a grader whose run is paid from another one."""
     grades = case.inputs.grades
     other = case.grade_at(by)
@@ -144,10 +145,10 @@ def _beaten(case: Case, at: int, by: int) -> Verdict:
         reason = (
             f"It and {case.grade_label(by)} are from graders of the same rank; it is not known which of the two counts."
         )
-        return Verdict("rival", reason, by=by)
+        return GradeOutcome("rival", reason, by=by)
     grader = "/".join(case.grader(int(grades.row[at])))
     reason = (
         f"{case.grade_label(by)} grades the same run, and the policy ranks that grader before {grader}, so it "
         "pays alone."
     )
-    return Verdict("outranked", reason, by=by)
+    return GradeOutcome("outranked", reason, by=by)

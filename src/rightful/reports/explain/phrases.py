@@ -25,6 +25,8 @@ WHY: Mapping[str, str] = {
 }
 """Why the grades of a bin end there, as a clause, for bins with one cause; `bin_reasons.why` adds the others."""
 
+SESSION_EXCLUDED = "The policy excludes its session (`without_sessions`) and the rest of its run."
+
 REWARD = "<reward, 0 to 1>"
 """Placeholder for a reward that only a grader knows; the wire check refuses it, since it is not a number."""
 
@@ -97,11 +99,11 @@ def exposure_event(session: str, at_us: int, arms: list[str]) -> Wire:
 
 def link_event(kind: str, session: str, other: str, at_us: int) -> Wire:
     """Return a link or an unlink by hand."""
-    said = {"as": "native", "evidence": "manual"} if kind == "session.linked" else {}
+    fields = {"as": "native", "evidence": "manual"} if kind == "session.linked" else {}
     named = () if other == OTHER_NAME else (other,)
     return {
         "type": kind, "producer": DESK, "key": composite_key("explain", kind, session, *named, at_us),
-        "session": session, "at": times.text_of(at_us), "other": other, **said,
+        "session": session, "at": times.text_of(at_us), "other": other, **fields,
     }  # fmt: skip
 
 
@@ -113,12 +115,12 @@ def withdrawal_event(session: str, event_id: str, revision: int, at_us: int) -> 
     }  # fmt: skip
 
 
-def grade_event(session: str, grader: tuple[str, str], seq: int, at_us: int, **said: object) -> Wire:
+def grade_event(session: str, grader: tuple[str, str], seq: int, at_us: int, **fields: object) -> Wire:
     """Return a grade of a grader, or with `kind` its retraction."""
     producer, rubric = grader
-    kind = str(said.pop("kind", "grade.recorded"))
+    kind = str(fields.pop("kind", "grade.recorded"))
     return {
         "type": kind, "producer": producer, "key": composite_key("explain", kind, session, rubric, seq),
         "session": session, "at": times.text_of(at_us), "seq": seq,
-        **({} if rubric == "overall" else {"rubric": rubric}), **said,
+        **({} if rubric == "overall" else {"rubric": rubric}), **fields,
     }  # fmt: skip

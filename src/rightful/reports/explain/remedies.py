@@ -12,7 +12,7 @@ from rightful.policies import PRESETS
 from rightful.projections.facts.facts import ERASED, GRADE, RETRACTION
 from rightful.reports.explain.bin_reasons import Clash, clash_of, conflict_of, rivals_of, sharers_of, target_name
 from rightful.reports.explain.case import Case
-from rightful.reports.explain.grade_outcomes import Verdict
+from rightful.reports.explain.grade_outcomes import GradeOutcome
 from rightful.reports.explain.phrases import (
     OTHER_NAME,
     PRODUCER,
@@ -23,23 +23,23 @@ from rightful.reports.explain.phrases import (
     link_event,
     withdrawal_event,
 )
-from rightful.reports.explain.remedy_trial import credits_new, helps, pays_under
+from rightful.reports.explain.remedy_trial import changes_outcome, credits_new, pays_under
 from rightful.reports.explain.run_membership import run_of
 
 
-def remedies_of(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
+def remedies_of(case: Case, row: int, outcome: GradeOutcome) -> list[Remedy]:
     """Return what would make a grade count; nothing where it counts, or where it rightly does not.
 
     What is to be recorded is tried first (`whatif`): what would change nothing is not proposed.
     """
-    if verdict.unit is None:
-        proposed = _BY_STATE[verdict.state](case, row, verdict) if verdict.state in _BY_STATE else []
-    elif verdict.state in _BY_BIN:
-        proposed = _BY_BIN[verdict.state](case, row, verdict.unit)
+    if outcome.unit is None:
+        proposed = _BY_STATE[outcome.state](case, row, outcome) if outcome.state in _BY_STATE else []
+    elif outcome.state in _BY_BIN:
+        proposed = _BY_BIN[outcome.state](case, row, outcome.unit)
     else:
         return []
-    found = [remedy for remedy in proposed if helps(case, row, verdict, remedy)]
-    return found if found or verdict.unit is None else [_by_policy(case, row, verdict.unit)]
+    found = [remedy for remedy in proposed if changes_outcome(case, row, outcome, remedy)]
+    return found if found or outcome.unit is None else [_by_policy(case, row, outcome.unit)]
 
 
 def _by_policy(case: Case, row: int, unit: int) -> Remedy:
@@ -57,7 +57,7 @@ def _by_policy(case: Case, row: int, unit: int) -> Remedy:
     return Remedy(f"{why}, and no similar policy would.")
 
 
-def _again(case: Case, row: int, what: str, **said: object) -> Remedy:
+def _regrade(case: Case, row: int, what: str, **said: object) -> Remedy:
     """A new grade of the same grader and session, with the next `seq`."""
     table = case.facts.grades
     name, at = int(table["name"][row]), case.grade_at(row)
@@ -77,7 +77,7 @@ def _again(case: Case, row: int, what: str, **said: object) -> Remedy:
     return Remedy(what, [grade])
 
 
-def _asked_under(case: Case, what: str, **said: object) -> Remedy:
+def _policy_remedy(case: Case, what: str, **said: object) -> Remedy:
     """The policy that was asked with some fields changed; each stands whole, as it replaces the default whole."""
     own, default = case.policy.as_dict(), PRESETS["bound"].as_dict()
     changed_fields = {name: value for name, value in own.items() if name not in default or default[name] != value}
@@ -89,7 +89,7 @@ def _ranked_first(case: Case, grader: str) -> list[str]:
 
 
 def _retraction(case: Case, row: int, what: str) -> Remedy:
-    found = _again(case, row, what, kind="grade.retracted")
+    found = _regrade(case, row, what, kind="grade.retracted")
     for event in found.events:
         event.pop("exposure_session", None)
     return found
@@ -131,9 +131,9 @@ def _for_late_only(case: Case, row: int, unit: int) -> list[Remedy]:
     found = [Remedy(f"If {name} was shown an arm before the grade too, record that.", [first])]
     if case.policy.revision == "last_wins":
         after = int(case.inputs.shown.late_from[late].max())
-        found.append(_again(case, row, "Or grade the session again, at a time after its exposures.", at_us=after))
+        found.append(_regrade(case, row, "Or grade the session again, at a time after its exposures.", at_us=after))
     clocks = "Or, if the two clocks differ by that much, allow for it in the policy."
-    return [*found, _asked_under(case, clocks, skew_s=skew_s)]
+    return [*found, _policy_remedy(case, clocks, skew_s=skew_s)]
 
 
 def _for_ambiguous(case: Case, row: int, unit: int) -> list[Remedy]:
@@ -159,14 +159,14 @@ def _of_the_fitting(case: Case, row: int, fitting: list[int]) -> Remedy:
     shown = [name for name in fitting if not alias[name] and case.was_shown(name)]
     if shown:
         what = f"Grade again and name the right session ({fits}) as `exposure_session`."
-        return _again(case, row, what, exposure_session=case.text(shown[0]))
+        return _regrade(case, row, what, exposure_session=case.text(shown[0]))
     name = case.text(min(fitting, key=lambda name: (alias[name], name)))
     first = exposure_event(name, int(case.facts.grades["at"][row]), [])
     what = (
         f"It is not known which session the grade names ({fits}): none has an exposure under its exact name. "
         f"If it is {name}, record what it was shown, and grade again with it as `exposure_session`."
     )
-    return Remedy(what, [first, *_again(case, row, "", exposure_session=name).events])
+    return Remedy(what, [first, *_regrade(case, row, "", exposure_session=name).events])
 
 
 def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
@@ -202,14 +202,14 @@ def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
 def _for_conflicting(case: Case, row: int, unit: int) -> list[Remedy]:
     clash = clash_of(case, unit)
     if clash.positions:
-        return [_settling(case, clash.positions, _whose(case, unit, row, clash))]
+        return [_withdraw_all_but_first(case, clash.positions, _whose(case, unit, row, clash))]
     assert clash.other is not None, "what is in no id's conflict contradicts another grade"
     if clash.cause == "seq":
         what = "Grade again with the next `seq` and the right reward; this event has that of the newest grade."
-        return [_again(case, row, what)]
+        return [_regrade(case, row, what)]
     rival = int(case.inputs.grades.row[clash.other])
     graders = _ranked_first(case, "/".join(case.grader(row)))
-    ordered = _asked_under(case, "Or rank this grader first in the policy.", graders=graders)
+    ordered = _policy_remedy(case, "Or rank this grader first in the policy.", graders=graders)
     return [_retraction(case, rival, "The other grader must retract its grade."), ordered]
 
 
@@ -221,7 +221,7 @@ def _whose(case: Case, unit: int, row: int, clash: Clash) -> int:
     return int(case.inputs.shown.name[shown[case.inputs.shown.pos[shown] == clash.positions[0]]][0])
 
 
-def _settling(case: Case, positions: list[int], name: int) -> Remedy:
+def _withdraw_all_but_first(case: Case, positions: list[int], name: int) -> Remedy:
     events: list[dict[str, Any]] = []
     for event_id in sorted({case.in_conflict[position] for position in positions}):
         rows = conflict_of(case, next(at for at in positions if case.in_conflict[at] == event_id))
@@ -237,19 +237,19 @@ def _for_retracted(case: Case, row: int, _: object) -> list[Remedy]:
     )
     before = [int(rows[grade]) for grade in stream if case.inputs.grades.kind[grade] == GRADE]
     last = before[-1] if before else row
-    return [_again(case, last, "The grader must grade the session again, with the next `seq`.")]
+    return [_regrade(case, last, "The grader must grade the session again, with the next `seq`.")]
 
 
 def _for_unmapped(case: Case, row: int, _: object) -> list[Remedy]:
     word = case.facts.outcomes.values[int(case.facts.grades["outcome"][row])]
     outcomes = {**case.policy.outcomes, word: REWARD}
-    mapped = _asked_under(case, "Or map the word to a value in the policy, 0 to 1.", outcomes=outcomes)
-    return [_again(case, row, "Grade again with a reward.", reward=REWARD), mapped]
+    mapped = _policy_remedy(case, "Or map the word to a value in the policy, 0 to 1.", outcomes=outcomes)
+    return [_regrade(case, row, "Grade again with a reward.", reward=REWARD), mapped]
 
 
 def _for_in_balance(case: Case, *_: object) -> list[Remedy]:
     what = "Nothing is missing: the balance counts it already. To count grades instead, exclude the balances."
-    return [_asked_under(case, what, balances=[])]
+    return [_policy_remedy(case, what, balances=[])]
 
 
 def _for_erased(case: Case, row: int, unit: int) -> list[Remedy]:
@@ -266,27 +266,29 @@ def _for_erased(case: Case, row: int, unit: int) -> list[Remedy]:
 def _for_superseded(case: Case, row: int, _: object) -> list[Remedy]:
     if case.facts.grades["kind"][row] == RETRACTION:
         return []
-    return [_again(case, row, "If this grade is right after all, its grader must record it again with the next `seq`.")]
+    return [
+        _regrade(case, row, "If this grade is right after all, its grader must record it again with the next `seq`.")
+    ]
 
 
-def _for_rival(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
-    assert verdict.by is not None, "a rival has a counterpart"
-    grades, at, by = case.inputs.grades, case.grade_at(row), case.grade_at(verdict.by)
+def _for_rival(case: Case, row: int, outcome: GradeOutcome) -> list[Remedy]:
+    assert outcome.by is not None, "a rival has a counterpart"
+    grades, at, by = case.inputs.grades, case.grade_at(row), case.grade_at(outcome.by)
     assert at is not None, "a rival is among the inputs"
     assert by is not None, "so is the grade that it contradicts"
     if grades.grader[at] == grades.grader[by]:
         if in_conflict := [int(grades.pos[grade]) for grade in (at, by) if grades.conflicting[grade]]:
-            return [_settling(case, in_conflict[:1], int(grades.name[at]))]
-        return [_again(case, row, "Its grader must record it again with the next `seq`.")]
-    return [_retraction(case, verdict.by, "The other grader must retract its grade.")]
+            return [_withdraw_all_but_first(case, in_conflict[:1], int(grades.name[at]))]
+        return [_regrade(case, row, "Its grader must record it again with the next `seq`.")]
+    return [_retraction(case, outcome.by, "The other grader must retract its grade.")]
 
 
-def _for_outranked(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
+def _for_outranked(case: Case, row: int, outcome: GradeOutcome) -> list[Remedy]:
     graders = _ranked_first(case, "/".join(case.grader(row)))
-    if verdict.by is None:
-        return [_asked_under(case, "Rank its grader first in the policy.", graders=graders)]
-    taken = _retraction(case, verdict.by, "The grader that outranks it must retract its grade.")
-    return [taken, _asked_under(case, "Or rank its grader first in the policy.", graders=graders)]
+    if outcome.by is None:
+        return [_policy_remedy(case, "Rank its grader first in the policy.", graders=graders)]
+    taken = _retraction(case, outcome.by, "The grader that outranks it must retract its grade.")
+    return [taken, _policy_remedy(case, "Or rank its grader first in the policy.", graders=graders)]
 
 
 def _for_recorded_only(case: Case, row: int, _: object) -> list[Remedy]:
@@ -296,11 +298,11 @@ def _for_recorded_only(case: Case, row: int, _: object) -> list[Remedy]:
     if any(fnmatchcase(grader, pattern) for pattern in left_out):
         policy["without_graders"] = [pattern for pattern in left_out if not fnmatchcase(grader, pattern)]
     what = "Use a policy that pays from this grader. It is listed first, since only the first that graded pays."
-    return [_asked_under(case, what, **policy)]
+    return [_policy_remedy(case, what, **policy)]
 
 
 def _for_left_out(case: Case, *_: object) -> list[Remedy]:
-    return [_asked_under(case, "Use a policy that does not exclude the session.", without_sessions=[])]
+    return [_policy_remedy(case, "Use a policy that does not exclude the session.", without_sessions=[])]
 
 
 def remedy_of_waiting_run(case: Case, number: int) -> Remedy:
@@ -321,7 +323,7 @@ _BY_BIN: dict[str, Callable[[Case, int, int], list[Remedy]]] = {
     "retracted": _for_retracted, "late-only": _for_late_only, "unmapped": _for_unmapped,
     "in-balance": _for_in_balance, "erased": _for_erased,
 }  # fmt: skip
-_BY_STATE: dict[str, Callable[[Case, int, Verdict], list[Remedy]]] = {
+_BY_STATE: dict[str, Callable[[Case, int, GradeOutcome], list[Remedy]]] = {
     "superseded": _for_superseded, "rival": _for_rival, "outranked": _for_outranked, "stood-aside": _for_retracted,
     "recorded-only": _for_recorded_only, "left-out": _for_left_out,
 }  # fmt: skip

@@ -19,7 +19,7 @@ from rightful.projections.facts.columns import Column, Ints
 from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.fold import STEPS
 from rightful.reports.explain.case import Case, case_of
-from rightful.reports.explain.grade_outcomes import Verdict, verdict_of
+from rightful.reports.explain.grade_outcomes import GradeOutcome, grade_outcome
 from rightful.reports.explain.phrases import ARMS, DESK, OTHER_NAME, PRODUCER, REWARD, Remedy, Wire, exposure_event
 from rightful.reports.explain.run_membership import run_of
 
@@ -35,11 +35,11 @@ _SOME_ARM, _SOME_NAME = "an arm", "what-if:other"
 _NUMBERS = re.compile(r"seq \d+|#\d+")
 
 
-def helps(case: Case, row: int, verdict: Verdict, remedy: Remedy) -> bool:
+def changes_outcome(case: Case, row: int, outcome: GradeOutcome, remedy: Remedy) -> bool:
     """Return whether recording a remedy changes why a grade does not count; True if it proposes no events."""
     if not remedy.events or not _affordable(case):
         return True
-    after = _after(case, remedy.events, int(case.facts.grades["at"][row]))
+    after = _case_with(case, remedy.events, int(case.facts.grades["at"][row]))
     if after is None:
         return False
     position = int(case.facts.grades["pos"][row])
@@ -47,10 +47,10 @@ def helps(case: Case, row: int, verdict: Verdict, remedy: Remedy) -> bool:
     given = [event for event in remedy.events if event["type"] == "grade.recorded"]
     rows = np.flatnonzero(table > case.through if given else table == position).tolist()
     linked = any(event["type"] == "session.linked" for event in remedy.events)
-    return any(_changed(verdict, verdict_of(after, tried), linked=linked) for tried in rows)
+    return any(_changed(outcome, grade_outcome(after, tried), linked=linked) for tried in rows)
 
 
-def _changed(before: Verdict, after: Verdict, *, linked: bool) -> bool:
+def _changed(before: GradeOutcome, after: GradeOutcome, *, linked: bool) -> bool:
     """Return whether a verdict differs; a link must change the state, since it rewords the reason in any case."""
     if before.state != after.state:
         return True
@@ -61,7 +61,7 @@ def resolves_run(case: Case, number: int, remedy: Remedy) -> bool:
     """Return whether recording a remedy changes why the run of a name is unknown, or pays a run of its own."""
     if not remedy.events or not _affordable(case):
         return True
-    after = _after(case, remedy.events, case.latest_us())
+    after = _case_with(case, remedy.events, case.latest_us())
     if after is None:
         return False
     if _credited(case, after):
@@ -75,13 +75,13 @@ def credits_new(case: Case, remedy: Remedy) -> bool:
     """Return whether a grade that a remedy proposes pays, or would if an arm had been shown in time."""
     if not _affordable(case):
         return True
-    after = _after(case, remedy.events, case.latest_us())
+    after = _case_with(case, remedy.events, case.latest_us())
     return after is not None and _credited(case, after)
 
 
 def _credited(case: Case, after: Case) -> bool:
     rows = np.flatnonzero(after.facts.grades["pos"] > case.through).tolist()
-    return any(verdict_of(after, row).state == "credited" for row in rows)
+    return any(grade_outcome(after, row).state == "credited" for row in rows)
 
 
 def pays_under(case: Case, row: int, changed: Wire) -> bool:
@@ -89,7 +89,7 @@ def pays_under(case: Case, row: int, changed: Wire) -> bool:
     if not _affordable(case):
         return True
     policy = policy_of({**case.policy.as_dict(), **changed})
-    return verdict_of(Case(case.facts, policy, case.through, case.names), row).state == "credited"
+    return grade_outcome(Case(case.facts, policy, case.through, case.names), row).state == "credited"
 
 
 def _affordable(case: Case) -> bool:
@@ -99,7 +99,7 @@ def _affordable(case: Case) -> bool:
     return case.tried_rows <= _TRIED_ROWS
 
 
-def _after(case: Case, events: list[Wire], at_us: int) -> Case | None:
+def _case_with(case: Case, events: list[Wire], at_us: int) -> Case | None:
     """Return the case with events after its last position; None if two of them have one id."""
     facts = excerpt(case)
     named = [event for event in events if OTHER_NAME in event.values()]
@@ -140,12 +140,12 @@ def excerpt(case: Case) -> Facts:
     """Return a copy of the facts of a case's names, up to its position, for a trial."""
     old, facts = case.facts, Facts()
     chosen = list(range(len(old.names))) if case.names is None else case.names
-    number = _names(old, facts, chosen, case.through)
-    _shown(old, facts, _until(old.shown, old.shown_of.rows(chosen), case.through), number)
-    _grades(old, facts, _until(old.grades, old.grades_of.rows(chosen), case.through), number)
+    number = _copy_names(old, facts, chosen, case.through)
+    _copy_exposures(old, facts, _rows_through(old.shown, old.shown_of.rows(chosen), case.through), number)
+    _copy_grades(old, facts, _rows_through(old.grades, old.grades_of.rows(chosen), case.through), number)
     links = old.links
-    rows = _until(links, np.flatnonzero(number[links["session"]] >= 0), case.through)
-    facts.links.extend_columns(**_taken(links, rows, number, "session", "other"))
+    rows = _rows_through(links, np.flatnonzero(number[links["session"]] >= 0), case.through)
+    facts.links.extend_columns(**_renumbered(links, rows, number, "session", "other"))
     for first, other in zip(facts.links["session"].tolist(), facts.links["other"].tolist(), strict=True):
         facts.names.connect(first, other)
     for name in ("arms", "contexts", "graders", "outcomes"):
@@ -175,7 +175,7 @@ def excerpt(case: Case) -> Facts:
     return facts
 
 
-def _names(old: Facts, facts: Facts, chosen: Iterable[int], through: int) -> Ints:
+def _copy_names(old: Facts, facts: Facts, chosen: Iterable[int], through: int) -> Ints:
     """Copy names; return the new number of each, -1 for omitted ones and, at the end, for no name."""
     number = np.full(len(old.names) + 1, -1, np.int64)
     for name in chosen:
@@ -187,19 +187,19 @@ def _names(old: Facts, facts: Facts, chosen: Iterable[int], through: int) -> Int
     return number
 
 
-def _until(table: Any, rows: Ints, through: int) -> Ints:  # noqa: ANN401 - a table of facts
+def _rows_through(table: Any, rows: Ints, through: int) -> Ints:  # noqa: ANN401 - a table of facts
     rows_in_range: Ints = rows[table["pos"][rows] <= through]
     return rows_in_range
 
 
-def _taken(table: Any, rows: Ints, number: Ints, *names: str) -> dict[str, Column]:  # noqa: ANN401 - a table of facts
+def _renumbered(table: Any, rows: Ints, number: Ints, *names: str) -> dict[str, Column]:  # noqa: ANN401 - a table of facts
     """Return rows of a table as columns, those of names with their new numbers."""
     columns = {name: table[name][rows] for name in table.names}
     return columns | {name: number[columns[name]] for name in names}
 
 
-def _shown(old: Facts, facts: Facts, rows: Ints, number: Ints) -> None:
-    columns = _taken(old.shown, rows, number, "name")
+def _copy_exposures(old: Facts, facts: Facts, rows: Ints, number: Ints) -> None:
+    columns = _renumbered(old.shown, rows, number, "name")
     start, size = columns["start"].astype(np.int64), columns["count"].astype(np.int64)
     columns["start"] = np.cumsum(size) - size
     within = np.arange(int(size.sum())) - np.repeat(columns["start"], size)
@@ -211,8 +211,8 @@ def _shown(old: Facts, facts: Facts, rows: Ints, number: Ints) -> None:
     facts.withheld.extend_columns(row=place[mine], arm=old.withheld["arm"][mine])
 
 
-def _grades(old: Facts, facts: Facts, rows: Ints, number: Ints) -> None:
-    columns = _taken(old.grades, rows, number, "name", "target")
+def _copy_grades(old: Facts, facts: Facts, rows: Ints, number: Ints) -> None:
+    columns = _renumbered(old.grades, rows, number, "name", "target")
     aside = columns["aside"].astype(np.int64)
     has = aside >= 0
     facts.asides = [old.asides[aside_row] for aside_row in aside[has].tolist()]

@@ -179,8 +179,7 @@ def _why(case: Case, row: int, state: int) -> str:
         case s if s == UNUSABLE:
             return "Its id is in conflict, so it joins nothing until an `event.withdrawn` settles it."
         case s if s == VOID:
-            by = case.withdrawn_at(int(table["pos"][row]))
-            return f"It was withdrawn by the `event.withdrawn` at {by}, so it no longer joins anything."
+            return f"{case.withdrawn_text(int(table['pos'][row]))} joins anything."
         case s if s == UNDONE:
             later = [link for link in case.links if link[3] == UNLINKS and link[1:3] == (session, other)]
             return f"It was withdrawn by the `session.unlinked` at #{int(table['pos'][later[-1][0]])}."
