@@ -75,6 +75,7 @@ def test_an_argument_too_many_shows_the_commands_own_usage(run: Run) -> None:
         (["handoff", "putt"], "; did you mean put?"),
         (["handoff", "put", "x", "--session", "a:b", "--kye=1"], "; did you mean --key?"),
         (["import", "codx", "x"], "; did you mean codex?"),
+        (["--json", "status"], "unrecognized arguments: --json; write it after `rightful status`"),
     ],
 )
 def test_misspelled_word_gets_a_suggestion(run: Run, words: list[str], said: str) -> None:

@@ -207,6 +207,7 @@ def test_status_says_that_a_ledger_is_gone(run: Run, ledger: Path) -> None:
 
     assert done.code == 1
     assert done.document["ledgers"][0]["exists"] is False
+    assert "unknown" in run("hook", "status", "claude-code").out
 
 
 def test_status_says_that_the_spool_was_full(run: Run, ledger: Path) -> None:
@@ -225,8 +226,9 @@ def test_every_command_that_opens_the_ledger_for_writing_drains(
     (here / "nothing").write_text("")
     Spool(str(ledger), os.environ).keep_events([exposure("1")], 1)
 
-    run(*command)
+    done = run(*command)
 
+    assert "1 hook call from the spool recorded." in done.err
     assert len(rows(ledger)) == 1
     assert spooled(ledger) == []
 

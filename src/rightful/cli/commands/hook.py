@@ -354,7 +354,7 @@ def _show(facts: dict[str, Any]) -> None:
         tables.show_facts(
             {
                 "ledger": _line(ledger["path"] if ledger["problem"] is None else ledger["problem"]),
-                "last recorded": ledger["last_recorded_at"] or "never",
+                "last recorded": ledger["last_recorded_at"] or ("never" if ledger["problem"] is None else "unknown"),
                 "in the spool": _waits(ledger),
                 "set aside": terminal.plural(len(ledger["aside"]), "file") if ledger["aside"] else "nothing",
             }

@@ -65,6 +65,8 @@ def _drain(ledger: Ledger, log: Log) -> None:
         terminal.note_stderr(f"{terminal.plural(len(spool.waiting()), 'hook call')} still in the spool: {why}")
         return
     log.step("drained", files=drained.files, aside=len(drained.aside))
+    if drained.files:
+        terminal.note_stderr(f"{terminal.plural(drained.files, 'hook call')} from the spool recorded.")
     for path in drained.aside:
         terminal.note_stderr(
             f"{path} was set aside: it contains an event that can never be stored. "

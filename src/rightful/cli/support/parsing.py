@@ -53,6 +53,8 @@ def _nearest(message: str, of: argparse.ArgumentParser) -> str:
 
     word = hit["choice"] or hit["option"]
     able = [known for known in _words(of) if known.startswith("-") == word.startswith("-")]
+    if word in able:
+        return f"; write it after `{of.prog}`"  # such as `rightful --json status`
     near = get_close_matches(word, able, 1)
     return f"; did you mean {near[0]}?" if near else ""
 
