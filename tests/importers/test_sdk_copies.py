@@ -48,7 +48,7 @@ def change(path: Path, how: str) -> None:
         put(path, user(f"again in {path.name}"), said(f"again in {path.name}"))
 
 
-def test_an_older_copy_elsewhere_takes_nothing_back_and_a_moved_database_goes_on(
+def test_older_copy_undoes_nothing_and_a_moved_database_continues(
     imported: Importer, ledger: Ledger, path: Path, tmp_path: Path
 ) -> None:
     put(path, user("a"))
@@ -81,14 +81,14 @@ async def _after(path: Path, change: str) -> None:
         await session.clear_session()
     if change == "compacted":
         await session.add_items([{"type": "compaction", "encrypted_content": "x"}, *kept[-1:]])
-    if change == "cleared and begun anew":
-        await session.add_items([{"role": "user", "content": "anew"}])
+    if change == "cleared and refilled":
+        await session.add_items([{"role": "user", "content": "again"}])
     session.close()
 
 
-@pytest.mark.parametrize("change", ["popped", "cleared", "compacted", "cleared and begun anew"])
+@pytest.mark.parametrize("change", ["popped", "cleared", "compacted", "cleared and refilled"])
 @pytest.mark.parametrize("copy", ["before.db", "z.db"])
-def test_a_copy_beside_a_database_neither_brings_back_what_is_gone_nor_keeps_what_comes(
+def test_copy_next_to_a_database_restores_no_item_and_hides_none(
     imported: Importer, ledger: Ledger, path: Path, tmp_path: Path, change: str, copy: str
 ) -> None:
     folder = tmp_path / "app"
@@ -109,7 +109,7 @@ def test_a_copy_beside_a_database_neither_brings_back_what_is_gone_nor_keeps_wha
     assert (ledger.log.head(), sum(report.lost for report in reports)) == (head, 0)
 
 
-def test_a_database_that_is_restored_from_a_backup_is_shown_as_it_is_then(
+def test_database_restored_from_a_backup_is_shown_as_it_is(
     imported: Importer, ledger: Ledger, path: Path, tmp_path: Path
 ) -> None:
     put(path, user("a"))
@@ -124,7 +124,7 @@ def test_a_database_that_is_restored_from_a_backup_is_shown_as_it_is_then(
     assert everything(ledger) == [user("a"), said("b")]
 
 
-def test_another_conversation_under_the_same_id_elsewhere_is_a_problem(
+def test_other_conversation_under_the_same_session_id_is_a_problem(
     imported: Importer, ledger: Ledger, path: Path, tmp_path: Path
 ) -> None:
     put(path, user("a"))
