@@ -64,9 +64,12 @@ def test_plan_apply_status_and_rollback_in_words(run: Run, target: Path) -> None
         "another program wrote it after it was published. The file was not changed. With --force the earlier bytes "
         "are restored anyway, and the present bytes are kept in the ledger's folder."
     ) in refused.err
+    of_tool = target.read_bytes()
     back = run("backfill", "rollback", "--target", target, "--force")
     assert (back.code, target.read_bytes()) == (0, text(FILE))
     assert back.out.startswith(f"{target} was restored byte for byte (SHA-256 ")
+    kept = back.out.splitlines()[-1].removeprefix("Its content before the rollback is kept in ").removesuffix(".")
+    assert Path(kept).read_bytes() == of_tool
     assert run("backfill", "rollback", "--target", target).out == (
         f"{target} is already the previous file; nothing was written to it.\n"
     )
@@ -146,10 +149,10 @@ def test_numbers_that_do_not_count_are_not_said_to(run: Run, here: Path, ledger:
     plan = run("backfill", "plan", "--target", target, "--reader", "gptme-sessions")
 
     assert plan.code == 1
-    assert "do not count, although they should: see the note" in plan.out
+    assert "do not count: see the note" in plan.out
     assert "count, as the opening balance of this file" not in plan.out
     forced = run("backfill", "apply", "--target", target, "--reader", "gptme-sessions", "--force")
-    assert "(for gptme-sessions, a later state of it counted)" in forced.out
+    assert "(for gptme-sessions, the old numbers did not count)" in forced.out
 
 
 def test_plan_first_names_what_is_not_repaired(run: Run, here: Path, ledger: Path) -> None:

@@ -118,6 +118,19 @@ def test_notes_of_the_plan_follow_what_was_written(ledger: Path, run: Run, here:
     assert "Note: no arm has the form that lesson-hook looks up" in done.out
 
 
+def test_old_numbers_that_the_policy_excludes_are_not_reported_as_a_later_state(
+    ledger: Path, run: Run, state: Path, target: Path
+) -> None:
+    target.write_text('{"arms": {"/ws/lessons/git.md": {"alpha": 3.0, "beta": 1.0}}, "last_updated": "2026-01-01"}')
+    run("import", "bandit-state", target)
+
+    done = run(*words(state, "session-a", *GRADED, "--publish", target, *READER, "--policy", '{"balances": []}'))
+
+    assert (done.code, "a later state" in done.out) == (0, False)
+    assert "(for gptme-sessions, the old numbers did not count)" in done.out
+    assert "Note: the present numbers do not count: the policy's `balances` exclude this file." in done.out
+
+
 def test_document_has_what_was_done(ledger: Path, run: Run, state: Path, target: Path) -> None:
     document = run(*words(state, "session-a", *GRADED, "--publish", target, *READER, "--json")).document
 

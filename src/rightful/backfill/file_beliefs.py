@@ -87,8 +87,8 @@ def belief_inputs(
 ) -> BeliefInputs:  # fmt: skip
     """Return facts as they will be once the file's own balance is opened; the columns are shared and not changed.
 
-    Which balance of the file counts has nothing to do with the position of a plan: what stands in
-    the file is made of it, whenever it was opened.
+    Which balance of the file counts does not depend on the position of a plan: the file contains it, whenever it was
+    opened.
 
     Args:
         facts: The columns.

@@ -66,7 +66,7 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         asked_old: What was asked for of the file's old numbers.
         old: What becomes of them: as asked, but `rebuilt` if the publication in place was.
         opens: The id of the `balance.opened` that apply appends first; None where none is needed.
-        retires: The ids of the balances of the file whose numbers it will hold no more: all of them where
+        retires: The ids of the balances of the file whose numbers it will not contain any more: all where
             it is rebuilt, and those opened since the last publication where the tool's updates are dropped.
         until: Up to when the grades go that it will hold: the time of the latest; None where it holds none.
         counts: Whether the present numbers count, if old numbers count at all.

@@ -77,7 +77,7 @@ def make_plan(books: Books, asked: PlanRequest) -> FullPlan:
     Raises:
         TargetError: The file is incomplete, is not a bandit state, or was published to another place; or its folder
             does not exist.
-        UsageError: There is no such reader, or nothing was published whose opening could be kept.
+        UsageError: There is no such reader, or nothing was published that --drop-updates could keep.
         PolicyError: The policy names the balances that count, and the old numbers are to be left out; or
             its prior is not that of the tools.
     """
@@ -266,7 +266,7 @@ def _opening(source: str, data: bytes, mtime_us: int, until: str | None) -> tupl
 
 
 def _retired_balances(ground: BeliefInputs, rule: Rule, before: int | None, opened: str | None) -> tuple[str, ...]:
-    """Return the balances of the file whose numbers it will hold no more, by event id."""
+    """Return the event ids of the balances whose numbers the file will not contain any more."""
     if rule.old == "counted":
         return ()
     held = {balance.id for balance in ground.own if balance.id and (before is None or balance.position >= before)}

@@ -27,7 +27,7 @@ class TargetStatus(Struct, frozen=True, kw_only=True):
 
     Attributes:
         target: The file.
-        standing: How it stands to the last publication.
+        standing: The state of the file since the last publication.
         publication: The event id of the publication in force; None if all were rolled back.
         position: Its position.
         at: When it was published.

@@ -120,13 +120,7 @@ def _edit_rows(data: bytes, edits: list[tuple[RecordRow, str]]) -> bytes:
 
 
 def repaired(line: bytes, field: str, path: str) -> bytes:
-    """Return a row's line with its reference to a transcript replaced, and every other byte as it was.
-
-    Args:
-        line: One JSON object, with whatever stands around it.
-        field: The member that holds the reference; added behind the last one where there is none.
-        path: Where the transcript stands.
-    """
+    """Return a row's line with its reference (`field`) replaced, or added as the last member; no other byte changes."""
     text = line.decode("utf-8", "surrogateescape")
     value = json.dumps(os.fspath(path))
     spans, end = _members(text, text.index("{"))
@@ -140,7 +134,7 @@ def repaired(line: bytes, field: str, path: str) -> bytes:
 
 
 def _members(text: str, start: int) -> tuple[dict[str, tuple[int, int]], int]:
-    """Return where the value of each member of an object stands, and where its last one ends."""
+    """Return where the value of each member of an object begins and ends, and where the last one ends."""
     spans: dict[str, tuple[int, int]] = {}
     at = end = _skip_space(text, start + 1)
     while text[at] != "}":

@@ -40,7 +40,11 @@ class ReplacedBytes:
 
     def keep_at(self, data: bytes) -> str:
         """Store bytes as `keep` does, and return their path."""
-        return str(self.folder / f"{self.keep(data)}.bytes")
+        return self.path_of(self.keep(data))
+
+    def path_of(self, name: str) -> str:
+        """Return where the bytes of a SHA-256 are kept."""
+        return str(self.folder / f"{name}.bytes")
 
     def keep_plan(self, target: str, document: bytes) -> Path:
         """Store the last plan of a target, and return its path."""

@@ -258,6 +258,7 @@ def _same_question(plan: Plan, request: PlanRequest) -> bool:
 
 def _rollback(args: argparse.Namespace, books: Books) -> int:
     from rightful.backfill import apply_plan, publication_status
+    from rightful.backfill.replaced_bytes import ReplacedBytes
     from rightful.cli.show import show_backfill
     from rightful.log.log import now_us
 
@@ -269,7 +270,9 @@ def _rollback(args: argparse.Namespace, books: Books) -> int:
         moved = None if found else publication_status.moved_here(books, done.target)
         earlier = found[0].publication if found else moved and moved.id
         more = ("--publication", earlier) if earlier else ()
-        show_backfill.show_rolled_back(done, earlier, rollback_command(args, done.target, *more))
+        replaced = done.replaced if args.force and done.happened != "already in place" else None
+        kept = None if replaced is None else ReplacedBytes(books.folder).path_of(replaced)
+        show_backfill.show_rolled_back(done, kept, earlier, rollback_command(args, done.target, *more))
     return terminal.DONE
 
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _DIGITS = 12
 _OLD = {
     "counted": "count, as the opening balance of this file",
-    "skipped": "do not count, although they should: see the note",
+    "skipped": "do not count: see the note",
     "rebuilt": "are ignored: only the log counts",
     "kept": "count as opened before the last publication; later updates of the tool do not (--drop-updates)",
 }
 _MADE = {
     "counted": "the old numbers counted",
-    "skipped": "a later state of it counted",
+    "skipped": "the old numbers did not count",
     "rebuilt": "rebuilt from the log only",
     "kept": "updates of the tool since the last publication dropped",
 }
@@ -182,11 +182,12 @@ def show_applied(done: Done, plan: Plan, take_back: str) -> None:
         terminal.wrap_stdout(f"Note: {note}.")
 
 
-def show_rolled_back(done: Done, earlier: str | None, take_back: str) -> None:
+def show_rolled_back(done: Done, kept: str | None, earlier: str | None, take_back: str) -> None:
     """Print what a rollback did, and what can still be undone.
 
     Args:
         done: What was done.
+        kept: Where the bytes are that another program wrote and that were replaced by force; None if there are none.
         earlier: The publication that is in force now; None if all were undone.
         take_back: The command that undoes that one.
     """
@@ -197,6 +198,8 @@ def show_rolled_back(done: Done, earlier: str | None, take_back: str) -> None:
             terminal.wrap_stdout(f"{done.target} was removed: there was no file before the publication.")
         case "already in place":
             terminal.wrap_stdout(f"{done.target} is already the previous file; nothing was written to it.")
+    if kept is not None:
+        terminal.wrap_stdout(f"Its content before the rollback is kept in {kept}.")
     if earlier is not None:
         terminal.wrap_stdout(f"An earlier publication is in force, {earlier}. Undo that one too with:")
         terminal.print_stdout(f"  {take_back}")
