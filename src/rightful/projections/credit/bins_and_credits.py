@@ -90,14 +90,7 @@ class Pairs(NamedTuple):
 def pay(
     inputs: CreditInputs, effective_grades: EffectiveGrades, targets: Targets, sources: Sources | None
 ) -> Settlement:
-    """Return every unit's bin and every arm's credits.
-
-    Args:
-        inputs: The exposures and grades.
-        effective_grades: The grades to pay from.
-        targets: What they reach by the bound rule.
-        sources: What they pay under the newest-file rule; None under the bound rule.
-    """
+    """Return every unit's bin and every arm's credits."""
     reward, unmapped = _rewards(inputs, effective_grades)
     every_pair = _every_pair(inputs, effective_grades, targets, sources)
     none = np.zeros(len(effective_grades.grade), np.bool_)

@@ -107,11 +107,6 @@ def places_of(inputs: CreditInputs, claims: Claims, reached: Mask) -> Ints:
     A grade in force speaks of the run of its `exposure_session`, else of its own. One whose `exposure_session`
     is unmatched or ambiguous is placed alone, and so is an erased one. What is retracted or in conflict stays
     in its own run. A name whose links disagree is a run of its own, where only grades of that name meet.
-
-    Args:
-        inputs: The exposures and grades.
-        claims: The claims.
-        reached: Which of them reach exposures by the bound rule.
     """
     if inputs.policy.revision == "additive":
         return claims.run

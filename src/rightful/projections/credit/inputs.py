@@ -119,15 +119,7 @@ class CreditInputs(NamedTuple):
 def credit_inputs(
     facts: Facts, policy: Policy, through: int, names: Iterable[int] | Mask | None, runs: Runs | None = None
 ) -> CreditInputs:
-    """Return the inputs of a settlement at a position.
-
-    Args:
-        facts: The columns.
-        policy: The rule.
-        through: The last position that counts.
-        names: All names if None; else a closed set of them, as numbers or as a mask over all.
-        runs: Which run each name belongs to, if that is known.
-    """
+    """Return the inputs of a settlement at a position."""
     quarantine = quarantine_of(facts, through)
     among: Mask | None = None
     shown, grades = facts.shown.columns, facts.grades.columns
@@ -196,13 +188,7 @@ def balance_arms(balance: Balance, policy: Policy) -> set[str]:
 
 
 def retired_by(facts: Facts, through: int, left_out: Container[int] = ()) -> dict[str, int]:
-    """Return the balances that a publication retired, by event id, with its position.
-
-    Args:
-        facts: The columns.
-        through: The last position that counts.
-        left_out: Positions of rows that do not count.
-    """
+    """Return the balances that a publication retired, by event id, with its position."""
     back = {rollback for position, rollback in facts.taken_back if position <= through and position not in left_out}
     return {
         balance: retirement.position
@@ -327,14 +313,7 @@ def _session_of(facts: Facts, name: Ints, through: int) -> Ints:
 
 
 def corrected(facts: Facts, rows: Ints, void: Container[int], through: int) -> Mask:
-    """Return which rows of `facts.grades` were said again by the same grader with another time.
-
-    Args:
-        facts: The columns.
-        rows: The rows in question.
-        void: Positions of rows that do not count.
-        through: The last position that counts.
-    """
+    """Return which rows of `facts.grades` were said again by the same grader with another time."""
     table = facts.grades
     counted = (
         correction

@@ -91,10 +91,6 @@ def bound_targets(inputs: CreditInputs, grade: Ints) -> Targets:
 
     There is no other fallback. A name read from a sanitised form never matches exactly, and no
     alias goes through a link.
-
-    Args:
-        inputs: The exposures and grades.
-        grade: Rows of `CreditInputs.grades`.
     """
     reach = _reach(inputs)
     own = inputs.grades.name[grade]
@@ -198,14 +194,7 @@ def _kinds(inputs: CreditInputs, effective_grades: EffectiveGrades, targets: Tar
 
 
 def is_distinguishable(inputs: CreditInputs, effective_grades: EffectiveGrades, targets: Targets, space: Ints) -> Mask:
-    """Return whether a session of a namespace that is not of each unit's run is surely another run.
-
-    Args:
-        inputs: The exposures and grades.
-        effective_grades: The grades to pay from.
-        targets: What they reach by the bound rule.
-        space: The namespace of the session, for each unit.
-    """
+    """Return whether a session of a namespace that is not of each unit's run is surely another run."""
     of = inputs.facts.names.spaces()
     known = np.flatnonzero(inputs.facts.known_names(inputs.through))
     spaces = np.unique(inputs.runs.of[known].astype(np.int64) << 32 | of[known])

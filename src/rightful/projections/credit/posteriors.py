@@ -115,15 +115,7 @@ def _numbers(belief: Posterior) -> dict[str, Any]:
 
 
 def posteriors_of(facts: Facts, settlement: Settlement, policy: Policy, through: int, decay_at_us: int) -> Posteriors:
-    """Return the beliefs of a settlement of all names.
-
-    Args:
-        facts: The columns that were settled.
-        settlement: Every unit and credit.
-        policy: The rule.
-        through: The position settled through.
-        decay_at_us: The time of the decay; microseconds since 1970, UTC.
-    """
+    """Return the beliefs of a settlement of all names."""
     if policy.arithmetic == "sequential":
         running = sequential.run(facts, settlement, policy, through)
         states = {key: Posterior(state.alpha, state.beta, state.n, state.mass) for key, state in running.items()}
@@ -156,13 +148,8 @@ def beliefs_of(
 ) -> dict[Key, Posterior]:
     """Return the belief of every arm and context from exact sums and the opening balances.
 
-    Args:
-        facts: The columns, for the balances.
-        sums: What the credits add up to.
-        policy: The rule.
-        through: The position of the answer.
-        known: Beliefs of earlier answers under this policy; what has not changed is taken from
-            there, and what has is put there.
+    `known` has beliefs of earlier answers under this policy. Those that have not changed are used again, new ones are
+    added.
     """
     known = {} if known is None else known
     prior = (scaled(policy.prior[0]), scaled(policy.prior[1]))

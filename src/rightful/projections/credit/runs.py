@@ -98,12 +98,7 @@ def withdrawn_by(facts: Facts, position: int, through: int) -> list[int]:
 def runs_of(facts: Facts, through: int, quarantine: Quarantine, among: Mask | None = None) -> Runs:
     """Return the runs that the links up to a position make.
 
-    Args:
-        facts: The columns.
-        through: The last position that counts.
-        quarantine: Which rows do not count.
-        among: Names to look at, as a mask over all names; None for all. It must be closed under
-            `Names.closure`, or the answer is about half of a run.
+    `among` limits the names, as a mask; it must be closed under `Names.closure`, or the answer is about half of a run.
     """
     size = len(facts.names)
     of = np.arange(size, dtype=np.int32)

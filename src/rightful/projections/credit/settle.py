@@ -61,13 +61,8 @@ def settle(
 ) -> Settlement:
     """Return what a policy makes of the log up to a position.
 
-    Args:
-        facts: The columns, folded through `through` at least.
-        policy: The rule.
-        through: The last position that counts.
-        names: A set of names closed under `Names.closure`, as numbers or as a mask; None for all.
-            Only for the `bound` join: the newest session is sought among all.
-        runs: Which run each name belongs to, if that is known.
+    `names` is a set of names closed under `Names.closure`, as numbers or as a mask; None means all. It is only for
+    the `bound` join: the newest session is sought among all.
     """
     return trace_settlement(facts, policy, through, names, runs).settlement
 
@@ -101,13 +96,6 @@ def tally(
 
     Settles one block of names after the other, so that memory does not grow with the log; for
     policies that `adds_up`.
-
-    Args:
-        facts: The columns, folded through `through` at least.
-        policy: The rule.
-        through: The last position that counts.
-        decay_at_us: The time of a `time` decay; microseconds since 1970, UTC.
-        runs: Which run each name belongs to, if that is known.
     """
     sums, counters = Sums(), Counter[str]()
     runs = runs_of(facts, through, quarantine_of(facts, through)) if runs is None else runs

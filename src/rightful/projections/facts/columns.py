@@ -24,12 +24,7 @@ _FLUSH_BYTES = 1 << 21
 
 
 def expanded(start: Ints, count: Ints) -> tuple[Ints, Ints]:
-    """Return the members of many ranges: for each the number of its range, and its own place.
-
-    Args:
-        start: The first place of each range.
-        count: How many places each range has.
-    """
+    """Return the members of many ranges: for each the number of its range, and its own place."""
     number = np.repeat(np.arange(len(count)), count)
     return number, np.arange(len(number)) + np.repeat(start - np.cumsum(count) + count, count)
 
@@ -120,12 +115,7 @@ class Table:
 
 
 class Places:
-    """Where each value of a column stands: found by an index, and by a dict for the newest rows.
-
-    Args:
-        table: The table.
-        name: The column, of small whole numbers.
-    """
+    """Where each value of a column stands: found by an index, and by a dict for the newest rows."""
 
     _TAIL_ROWS = 50_000
 

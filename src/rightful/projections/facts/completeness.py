@@ -104,8 +104,7 @@ class Completeness(Struct, frozen=True):
 def completeness_of(rows: Iterable[Stored]) -> Completeness:
     """Return whether the transcript is whole that the rows of one session make.
 
-    Args:
-        rows: All rows of the session, of every outcome, by ascending position.
+    Needs all rows of the session, of every outcome, by ascending position.
 
     Raises:
         UpgradeError: The end of a turn is of a newer version.
@@ -132,10 +131,6 @@ def completeness_of(rows: Iterable[Stored]) -> Completeness:
 
 def require_complete(session: str, found: Completeness) -> None:
     """Refuse a transcript that is not known to be whole.
-
-    Args:
-        session: Whose transcript.
-        found: What is known of it.
 
     Raises:
         IncompleteTranscriptError: It is incomplete, or its completeness is unknown.
@@ -353,12 +348,7 @@ def overwrites(row: Stored) -> bool:
 
 
 def gaps_in(indexes: list[int], count: int) -> tuple[tuple[int, int], ...]:
-    """Return the ranges that lack below a count, and below the highest of some indexes.
-
-    Args:
-        indexes: What is there, ascending, each once.
-        count: How many there should be, from 0.
-    """
+    """Return the ranges that lack below a count, and below the highest of some indexes."""
     found, expected = [], 0
     for index in indexes:
         if index > expected:

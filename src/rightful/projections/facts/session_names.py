@@ -135,12 +135,7 @@ class Names:
         return number
 
     def note_first_rows(self, page: Page, producer: Callable[[str], int]) -> None:
-        """Note who wrote the first row of each name that a page named first, and when that happened.
-
-        Args:
-            page: The page, folded.
-            producer: Gives a producer's number.
-        """
+        """Note who wrote the first row of each name that a page named first, and when that happened."""
         waiting = []
         for number in self._without_row:
             first = self.first[number]
@@ -301,8 +296,7 @@ class Names:
     def index(self, tail: int = 0) -> None:
         """Index the names by their coarse form, so that the first `closure` need not.
 
-        Args:
-            tail: Index none if at most so many names are not indexed yet.
+        With a `tail`, names are indexed only if more than so many are not indexed yet.
         """
         values, order = self._sorted
         if len(self.texts) - len(values) <= tail:
@@ -363,10 +357,7 @@ class Names:
         Those of the subagents of one that begins so are left out, and those read from a sanitised form where
         one is there as it was written.
 
-        Args:
-            start: The beginning.
-            through: Only of names that rows up to this position mention.
-            least: How many characters of a value mean one.
+        A `start` shorter than `least` characters means no session.
         """
         found: dict[bool, set[str]] = {False: set(), True: set()}
         for name in self._mentioned(through, prefixed=True):

@@ -49,14 +49,7 @@ def table() -> Table:
 
 
 def collect(turns: Table, page: Page, name: Callable[[str], int], producer: Callable[[str], int]) -> None:
-    """Add what a page says of turns.
-
-    Args:
-        turns: The table.
-        page: Rows that are folded otherwise, some of which may be of a transcript or have an index.
-        name: Gives the number of a session's name.
-        producer: Gives a producer's number.
-    """
+    """Add what a page says of turns."""
     groups: dict[tuple[str | None, str, str | None], _Group] = {}
     for place, envelope in enumerate(page.envelopes):
         kind, index, turn = envelope.type, envelope.index, envelope.turn
@@ -76,12 +69,7 @@ def collect(turns: Table, page: Page, name: Callable[[str], int], producer: Call
 
 
 def concerns(page: Page, kinds: Collection[str] | None = None) -> bool:
-    """Return whether a page may say anything of turns.
-
-    Args:
-        page: The rows.
-        kinds: Their types, where they are known already.
-    """
+    """Return whether a page may say anything of turns."""
     if not _CONCERNED.isdisjoint([envelope.type for envelope in page.envelopes] if kinds is None else kinds):
         return True
     return [envelope.index for envelope in page.envelopes].count(None) < len(page.envelopes)

@@ -15,10 +15,6 @@ def parent_facts(facts: Iterable[Fact], others: RowsOf | None) -> list[list[Fact
     """Return the facts of the sessions whose history one was begun with, the earliest session first.
 
     Each fork lies behind the position that it names, so this ends.
-
-    Args:
-        facts: The facts of the session.
-        others: Gives the rows of others; nothing is returned without it.
     """
     found: list[list[Fact]] = []
     fork = _fork(facts)

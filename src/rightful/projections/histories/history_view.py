@@ -203,12 +203,7 @@ class View:
         self._late, self._awaited, self._boundaries = {}, {}, set()
 
     def meets(self, producer: str, extra: Any) -> bool:  # noqa: ANN401 - content
-        """Return whether a compaction is new: two files of one tool may each tell it, with what they know of it.
-
-        Args:
-            producer: The producer of the compaction.
-            extra: Its `extra`, which may name its boundary.
-        """
+        """Return whether a compaction is new: two files of one tool may each tell it, with what they know of it."""
         boundary = extra.get(BOUNDARY) if isinstance(extra, dict) else None
         if not isinstance(boundary, str):
             return True
@@ -217,13 +212,7 @@ class View:
         return is_new
 
     def replace(self, covers: Sequence[Any], put: list[Item], change: Change) -> ChangeEffect:
-        """Replace items by others, which are put where the first visible item was.
-
-        Args:
-            covers: The names of the items.
-            put: What replaces them.
-            change: The event that says so.
-        """
+        """Replace items by others, which are put where the first visible item was."""
         end = self._place_after(change.after)
         places, unknown = self._found(covers, end)
         visible = [place for place in places if not self.items[place].is_ghost]
@@ -243,12 +232,7 @@ class View:
         return [self.items[place] for place in sorted(places)], len(unknown)
 
     def _found(self, covers: Sequence[Any], end: int) -> tuple[set[int], list[Any]]:
-        """Return the places that some names mean, and the names that are not in the view.
-
-        Args:
-            covers: The names.
-            end: The place behind the last item of an open range.
-        """
+        """Return the places that some names mean, and the names that are not in the view."""
         places: set[int] = set()
         unknown: list[Any] = []
         for name in covers:

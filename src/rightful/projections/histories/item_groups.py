@@ -11,12 +11,7 @@ from rightful.projections.histories.history_items import Item, ItemKey, Pair
 
 
 def whole(covered: Collection[ItemKey], view: Sequence[Item]) -> list[ItemKey]:
-    """Return what can be covered of some items, in the order of the view: without the parts of what would be cut.
-
-    Args:
-        covered: The ids of what shall be covered.
-        view: All that the history shows.
-    """
+    """Return what can be covered of some items, in the order of the view: without the parts of what would be cut."""
     asked = set(covered)
     kept = {item.id for item in view if item.id in asked}
     while torn := {

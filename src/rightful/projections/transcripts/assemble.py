@@ -27,13 +27,7 @@ _CALL_NAMES = frozenset({"toolCallId", "toolCall"})
 
 
 class EntryBuilder:
-    """Makes the entries of one session.
-
-    Args:
-        shows_messages: Returns whether the messages of a producer are shown.
-        late: The positions of rows that came when their turn was closed.
-        rows: Tell every row of an entry too.
-    """
+    """Makes the entries of one session."""
 
     def __init__(self, shows_messages: Callable[[str], bool], late: frozenset[int], *, rows: bool) -> None:
         self._shows_messages = shows_messages

@@ -24,12 +24,7 @@ _POPPED = "popped"
 
 
 class CoveredEntries:
-    """What the events of one history cover.
-
-    Args:
-        facts: All facts of a session.
-        before: The facts of the sessions whose history it was begun with, the earliest session first.
-    """
+    """What the events of one history cover."""
 
     def __init__(self, facts: Iterable[Fact], before: Iterable[Iterable[Fact]] = ()) -> None:
         self._view = View()
@@ -93,11 +88,7 @@ class CoveredEntries:
             self._popped.update(gone)
 
     def put(self, entries_with_parts: list[tuple[Entry, list[Part]]]) -> None:
-        """Set on entries what they cover, and mark retracted entries.
-
-        Args:
-            entries_with_parts: All entries in order, each with its parts.
-        """
+        """Set on entries what they cover, and mark retracted entries."""
         self._standing = frozenset(self.view)
         listed = [(entry, parts) for entry, parts in entries_with_parts if any(_items(part) for part in parts)]
         places: dict[ItemKey, list[int]] = {}

@@ -94,9 +94,7 @@ def parts_of(facts: Iterable[Fact]) -> list[Part]:
 def _used(fact: Fact, *, of: str | None) -> list[Part]:
     """Return the usage of a batch or a compaction, if it is recorded besides its items.
 
-    Args:
-        fact: The batch, or the compaction.
-        of: What was counted. The batches of one response may each repeat its numbers.
+    The batches of one response, `of`, may each repeat its numbers.
     """
     counts, run = getattr(fact.body, "usage", None), getattr(fact.body, "run", None)
     return [Part("usage", {"counts": counts, "of": of, "cumulative": False, "run": run}, fact)] if counts else []

@@ -14,12 +14,7 @@ EntryWithParts = tuple[Entry, list[Part]]
 
 
 def put_holes(entries_with_parts: Iterable[EntryWithParts], holes: Iterable[Hole]) -> None:
-    """Set each hole on the neighbouring entries; a hole whose turn has no entry has no place.
-
-    Args:
-        entries_with_parts: All entries in order, each with its parts.
-        holes: What is missing, and what came late, which is marked already.
-    """
+    """Set each hole on the neighbouring entries; a hole whose turn has no entry has no place."""
     turns: dict[str, list[EntryWithParts]] = {}
     following: dict[str, Entry] = {}
     for entry, parts in entries_with_parts:

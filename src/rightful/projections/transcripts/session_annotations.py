@@ -22,10 +22,7 @@ from rightful.projections.transcripts.session_facts import restored_body
 def add_annotations(transcript: Transcript, rows: Iterable[Stored], stretched: Collection[str] = ()) -> None:
     """Add the accepted starts, ends and links of a session to its transcript.
 
-    Args:
-        transcript: The transcript.
-        rows: Those starts, ends and links.
-        stretched: The producers that count each stretch of the session for itself.
+    `stretched` are the producers that count each stretch of the session for itself.
     """
     subagents: dict[str, None] = {}
     turns: Counter[str] = Counter()

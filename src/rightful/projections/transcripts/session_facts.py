@@ -61,10 +61,7 @@ class Fact:
         states: How many rows tell it, quarantined ones not counted.
         withdrawn: Every row of it was withdrawn.
 
-    Args:
-        rows: Its rows.
-        withdrawn: Which revisions were withdrawn.
-        keeps: Keep what every row says, and not only what is shown and what is in quarantine.
+    With `keeps`, what every row says is kept, and not only what is shown and what is in quarantine.
     """
 
     __slots__ = (
@@ -160,9 +157,6 @@ class SessionRows:
         beside: The accepted rows of `ANNOTATING`.
         turns: The position of each turn's first row.
         is_overwritten: Records come from a store that overwrites; known once the facts are.
-
-    Args:
-        keeps: Keep what every row says, also what is not shown.
     """
 
     def __init__(self, *, keeps: bool) -> None:

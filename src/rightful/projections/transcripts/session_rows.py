@@ -30,12 +30,6 @@ def transcript_of(
 ) -> Transcript:
     """Return the transcript of a session; see `Ledger.transcript`.
 
-    Args:
-        projected: The projections of the ledger; asked only where nothing was said under the name itself.
-        session: Its name in full.
-        require_complete: Refuse a transcript that is not known to be whole.
-        revisions: Attach to each entry all its rows.
-
     Raises:
         UsageError: No row names the session.
         IncompleteTranscriptError: It is not known to be whole.

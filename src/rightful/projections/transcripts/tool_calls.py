@@ -98,11 +98,7 @@ def withdrawn_calls(parts: Iterable[Part]) -> list[Call]:
 
 
 def calls_of(parts: Iterable[Part]) -> list[Call]:
-    """Return the calls in some parts; other parts are skipped.
-
-    Args:
-        parts: The parts of one session, in order.
-    """
+    """Return the calls in some parts; other parts are skipped."""
     known = list(parts)
     alias = _raised_again(known)
     by_id: dict[str, list[Part]] = {}

@@ -99,13 +99,7 @@ def stretch_of(part: Part) -> str | None:
 
 
 def total(groups: Iterable[UsageGroup], shows_messages: Callable[[str], bool], together: Collection[str] = ()) -> Usage:
-    """Return what a session used in all.
-
-    Args:
-        groups: What each response and each turn used.
-        shows_messages: Returns whether the messages of a producer are shown.
-        together: The producers whose batches make one history.
-    """
+    """Return what a session used in all."""
     known = [group for group in groups if not group.part.fact.withdrawn]
     added = [group for group in known if not group.cumulative]
     producers = list(dict.fromkeys(part.fact.producer for group in added for part in group.parts))
