@@ -248,7 +248,7 @@ def test_an_erased_end_still_counts_by_its_index_and_no_more() -> None:
 
 
 def test_gaps_and_ranges_have_both_ends() -> None:
-    assert gaps_in([1, 2, 5], 8) == ((0, 0), (3, 4), (6, 7))
+    assert gaps_in([(1, 1), (2, 2), (5, 5)], 8) == gaps_in([(1, 2), (2, 2), (5, 5)], 8) == ((0, 0), (3, 4), (6, 7))
     assert gaps_in([], 0) == ()
     assert ranges([1, 2, 5]) == ((1, 2), (5, 5))
 

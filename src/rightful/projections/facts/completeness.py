@@ -27,7 +27,7 @@ producer says that its source is one by a `data.recorded` whose name is `OVERWRI
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -109,14 +109,14 @@ def completeness_of(rows: Iterable[Stored]) -> Completeness:
     Raises:
         UpgradeError: The end of a turn is of a newer version.
     """
-    by_producer: dict[str, _ProducerRecords] = {}
+    by_producer: dict[str, ProducerRecords] = {}
     withdrawals: list[Withdrawal] = []
     has_history = False
     for row in rows:
         has_history = has_history or row.envelope.type in HISTORY
         if (withdrawal := withdrawal_of(row)) is not None:
             withdrawals.append(withdrawal)
-        by_producer.setdefault(row.envelope.producer, _ProducerRecords()).add(row)
+        by_producer.setdefault(row.envelope.producer, ProducerRecords()).add(row)
     withdrawn = {(id_, revision) for id_, found in in_force(withdrawals).items() for revision in found}
     for producer in by_producer.values():
         producer.apply_withdrawals(withdrawn)
@@ -163,118 +163,137 @@ WORST: tuple[State, ...] = ("incomplete", "unknown", "complete")
 """The states, from the worst to the best."""
 
 
-class _ProducerRecords:
-    """One producer's records of a session."""
+class ProducerRecords:
+    """One producer's records of a session.
+
+    Attributes:
+        turns: Its turns, by name.
+        previous: The turns that its ends name as the one before.
+        is_overwritten: Its source overwrites records.
+        has_turnless: Something of the transcript has no turn.
+    """
 
     def __init__(self) -> None:
-        self._turns: dict[str, _Turn] = {}
-        self._is_overwritten = False
-        self._has_turnless = False
+        self.turns: dict[Any, TurnRecords] = {}
+        self.previous: dict[Any, None] = {}
+        self.is_overwritten = False
+        self.has_turnless = False
 
     def add(self, row: Stored) -> None:
         """Add a row."""
         envelope = row.envelope
         kind, turn = envelope.type, envelope.turn
         if turn is None:
-            self._has_turnless = self._has_turnless or kind in COUNTED
-            self._is_overwritten = self._is_overwritten or (kind == DATA and overwrites(row))
+            self.has_turnless = self.has_turnless or kind in COUNTED
+            self.is_overwritten = self.is_overwritten or (kind == DATA and overwrites(row))
         elif envelope.index is not None or kind in ENDED_OR_COUNTED:
-            self._turns.setdefault(turn, _Turn()).add(row)
+            self.turns.setdefault(turn, TurnRecords()).add(row)
 
     def apply_withdrawals(self, withdrawn: set[tuple[str, int]]) -> None:
-        """Hear which rows were withdrawn, once all are there."""
-        for turn in self._turns.values():
-            turn.apply_withdrawals(withdrawn)
+        """Leave out what withdrawn ends say. Call once, after all rows were added."""
+        ends = [end for turn in self.turns.values() for end in turn.close_all(withdrawn)]
+        self.previous = {end.previous: None for end in ends if end.previous is not None}
 
     def has_transcript(self) -> bool:
         """Return whether any of its rows belongs to a transcript."""
-        return self._has_turnless or any(turn.is_transcript for turn in self._turns.values())
+        return self.has_turnless or any(turn.is_transcript for turn in self.turns.values())
 
     def completeness(self) -> Completeness:
         """Return the completeness of this producer's records."""
-        turns = {name: turn for name, turn in self._turns.items() if turn.is_transcript}
+        turns = {name: turn for name, turn in self.turns.items() if turn.is_transcript}
         some = "some of it was recorded outside of turns" if turns else "it was recorded without turns"
-        doubts = [f"{some}, so a gap would not show"] * self._has_turnless
+        doubts = [f"{some}, so a gap would not show"] * self.has_turnless
         holes: list[Hole] = []
         for name, turn in turns.items():
-            holes += turn.holes(name, gaps=not self._is_overwritten)
-            doubts += turn.doubts(gaps=self._is_overwritten)
-        if self._is_overwritten:
+            holes += turn.holes(name, gaps=not self.is_overwritten)
+            doubts += turn.doubts(gaps=self.is_overwritten)
+        if self.is_overwritten:
             doubts.append(_OVERWRITTEN)
-        lost = {name: None for turn in turns.values() for name in turn.previous if name not in self._turns}
-        holes += [Hole(name, "missing") for name in lost]
+        holes += [Hole(name, "missing") for name in self.previous if name not in self.turns]
         state: State = "incomplete" if holes else "unknown" if doubts else "complete"
-        late = frozenset(at for turn in turns.values() for at in turn.late_positions())
+        closed = [turns[hole.turn] for hole in holes if hole.kind == "late"]
+        late = frozenset(position for turn in closed for position in turn.late_positions())
         return Completeness(state, tuple(holes), doubts[0] if state == "unknown" else None, late)
 
 
-class _Turn:
+class TurnRecords:
     """One producer's records of one turn.
 
     Attributes:
         is_transcript: Whether anything of it belongs to a transcript.
-        previous: The turns that it names as the one before.
+        spans: The positions of the rows of each range of indexes, ascending; none for the index of an end.
+        filled: The indexes of ends that were withdrawn.
+        unindexed_count: How many events have no index; None if all have one.
+        dropped_count: How many events its producer says it lost.
     """
+
+    __slots__ = (
+        "_closed_at",
+        "_counts",
+        "_ends",
+        "dropped_count",
+        "filled",
+        "is_transcript",
+        "spans",
+        "unindexed_count",
+    )
 
     def __init__(self) -> None:
         self.is_transcript = False
-        self.previous: dict[str, None] = {}
-        self._seen: dict[int, list[int]] = {}  # where the rows of each index stand, but for ends
-        self._filled: set[int] = set()  # the indexes of ends that were withdrawn
-        self._has_unindexed = False
-        self._unindexed_count = 0
+        self.spans: dict[tuple[int, int], list[int]] = {}
+        self.filled: set[int] = set()
+        self.unindexed_count: int | None = None
+        self.dropped_count = 0
         self._ends: list[tuple[Stored, End]] = []
         self._closed_at = 0
         self._counts: list[int] = []
-        self._dropped_count = 0
 
     def add(self, row: Stored) -> None:
-        """Take a row of the turn."""
+        """Add a row of the turn."""
         envelope = row.envelope
         self.is_transcript = self.is_transcript or envelope.type in TRANSCRIPT
         if envelope.type == TERMINAL:
             self._ends.append((row, end_of(row)))
         elif envelope.index is not None:
-            self._seen.setdefault(envelope.index, []).append(row.position)
+            self.spans.setdefault((envelope.index, envelope.index), []).append(row.position)
         elif envelope.type in COUNTED:
-            self._has_unindexed = True
-            self._unindexed_count += is_first(row)
+            self.unindexed_count = (self.unindexed_count or 0) + is_first(row)
 
-    def apply_withdrawals(self, withdrawn: set[tuple[str, int]]) -> None:
-        """Take what its ends say that were not withdrawn."""
+    def close_all(self, withdrawn: set[tuple[str, int]]) -> Iterator[End]:
+        """Apply the added ends and yield those that were not withdrawn; the others only fill their indexes."""
         for row, end in self._ends:
-            index, is_said = row.envelope.index, (row.envelope.id, row.envelope.revision) not in withdrawn
-            if index is not None and is_said:
-                self._seen.setdefault(index, [])
+            index = row.envelope.index
+            if (row.envelope.id, row.envelope.revision) not in withdrawn:
+                self.close(row.position, index, end.count)
+                self.dropped_count = max(self.dropped_count, end.dropped_count)
+                yield end
             elif index is not None:
-                self._filled.add(index)
-            if is_said:
-                self._end(row.position, end)
+                self.filled.add(index)
 
-    def _end(self, position: int, end: End) -> None:
-        self._closed_at = self._closed_at or position
-        self._dropped_count = max(self._dropped_count, end.dropped_count)
-        if end.count is not None:
-            self._counts.append(end.count)
-        if end.previous is not None:
-            self.previous[end.previous] = None
+    def close(self, position: int, index: int | None, count: int | None) -> None:
+        """Apply an end: its own index, and how many indexes the turn has."""
+        self._closed_at = min(self._closed_at or position, position)
+        if index is not None:
+            self.spans.setdefault((index, index), [])
+        if count is not None:
+            self._counts.append(count)
 
     def holes(self, name: str, *, gaps: bool) -> Iterator[Hole]:
         """Yield what it lacks; whether an index that never came is a hole depends on the source."""
         missing = self._missing() if gaps else ()
-        lacking = sum(last - first + 1 for first, last in missing) - self._unindexed_count
+        lacking = sum(last - first + 1 for first, last in missing) - (self.unindexed_count or 0)
         if lacking > 0:
-            yield Hole(name, "missing", () if self._has_unindexed else missing, lacking)
-        if self._dropped_count:
-            yield Hole(name, "dropped", (), self._dropped_count)
-        if self._seen and not self._closed_at:
+            yield Hole(name, "missing", missing if self.unindexed_count is None else (), lacking)
+        if self.dropped_count:
+            yield Hole(name, "dropped", (), self.dropped_count)
+        if self.spans and not self._closed_at:
             yield Hole(name, "open")
         if late := self._late():
-            yield Hole(name, "late", ranges(late), len(late))
+            yield Hole(name, "late", ranges(first for first, _ in late), len(late))
 
     def doubts(self, *, gaps: bool) -> Iterator[str]:
         """Yield why it is not known to be whole."""
-        if self._has_unindexed or not (self._seen or self._counts):
+        if self.unindexed_count is not None or not (self.spans or self._counts):
             yield "its events are not numbered, so a gap would not show"
         elif self._closed_at and not self._counts:
             yield "its turns end without a count, so a lost tail would not show"
@@ -283,22 +302,24 @@ class _Turn:
 
     def late_positions(self) -> Iterator[int]:
         """Yield the positions of what came after the turn was closed."""
-        for index in self._late():
-            yield from (at for at in self._seen[index] if self._counts or at > self._closed_at)
+        for span in self._late():
+            yield from (at for at in self.spans[span] if self._counts or at > self._closed_at)
 
     def _missing(self) -> tuple[tuple[int, int], ...]:
-        count = max(self._counts, default=0)
-        last = max(count - 1, max(self._seen, default=-1))
-        return gaps_in(sorted(self._seen.keys() | {index for index in self._filled if index < last}), count)
+        count, spans = max(self._counts, default=0), list(self.spans)
+        if self.filled:
+            top = max(count - 1, max((last for _, last in spans), default=-1))
+            spans += [(index, index) for index in self.filled if index < top]
+        return gaps_in(sorted(spans), count)
 
-    def _late(self) -> list[int]:
+    def _late(self) -> list[tuple[int, int]]:
         """Return what came after the turn was closed: by the count, or by the place in the log where nothing counts."""
         if self._counts:
             count = min(self._counts)
-            return sorted(index for index, places in self._seen.items() if index >= count and places)
+            return sorted([span for span, places in self.spans.items() if span[1] >= count and places])
         if not self._closed_at:
             return []
-        return sorted(index for index, places in self._seen.items() if places and places[-1] > self._closed_at)
+        return sorted([span for span, places in self.spans.items() if places and places[-1] > self._closed_at])
 
 
 class End(Struct, frozen=True):
@@ -347,19 +368,20 @@ def overwrites(row: Stored) -> bool:
     return bool(body_of(row.envelope, body, row.position).name == OVERWRITING)
 
 
-def gaps_in(indexes: list[int], count: int) -> tuple[tuple[int, int], ...]:
-    """Return the ranges that lack below a count, and below the highest of some indexes."""
-    found, expected = [], 0
-    for index in indexes:
-        if index > expected:
-            found.append((expected, index - 1))
-        expected = index + 1
+def gaps_in(spans: Iterable[tuple[int, int]], count: int) -> tuple[tuple[int, int], ...]:
+    """Return the ranges that lack below a count, and below the highest index of some sorted ranges."""
+    found: list[tuple[int, int]] = []
+    expected = 0
+    for first, last in spans:
+        if first > expected:
+            found.append((expected, first - 1))
+        expected = max(expected, last + 1)
     if expected < count:
         found.append((expected, count - 1))
     return tuple(found)
 
 
-def ranges(indexes: list[int]) -> tuple[tuple[int, int], ...]:
+def ranges(indexes: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Return ascending indexes as ranges with both ends."""
     found: list[tuple[int, int]] = []
     for index in indexes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from hashlib import blake2b
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +20,11 @@ from rightful.projections.facts.completeness import (
     DATA,
     TERMINAL,
     TRANSCRIPT,
+    WORST,
     End,
+    ProducerRecords,
     State,
+    TurnRecords,
     end_of,
     is_first,
     overwrites,
@@ -35,7 +37,6 @@ without an index; how it ended; that some were dropped; that another turn names 
 session, that something has no turn, that it comes from a store that overwrites, or that a row of it was withdrawn.
 An end that was withdrawn only fills its index: no row says that, it is found when the states are."""
 
-_STATES: tuple[State, ...] = ("complete", "unknown", "incomplete")  # from the best to the worst
 _NONE = -1
 _CONCERNED = TRANSCRIPT | {WITHDRAWAL}
 
@@ -169,20 +170,49 @@ def transcript_states(turns: Table, names: Collection[int] | None = None) -> dic
     rows = np.arange(len(turns)) if names is None else np.flatnonzero(np.isin(turns["name"], list(names)))
     order = rows[np.lexsort((turns["turn"][rows], turns["producer"][rows], turns["name"][rows]))]
     columns = (turns[name][order].tolist() for name in turns.names)
-    worst: dict[int, int] = {}
-    at: tuple[int, int] | None = None
-    of_turns: dict[int, _Turn] = {}
+    found: dict[int, State] = {}
+    of: tuple[int, int] | None = None
+    records = ProducerRecords()
     withdrawn = _withdrawn(turns)
     for name, producer, turn, kind, *values, row in zip(*columns, strict=True):
-        if kind == WITHDRAWN or (row and (name, row) in withdrawn and kind != END):
+        is_withdrawn = bool(row) and (name, row) in withdrawn
+        if kind == WITHDRAWN or (is_withdrawn and kind != END):
             continue
-        if (name, producer) != at:
-            _note(worst, at, of_turns)
-            at, of_turns = (name, producer), {}
-        is_filled = kind == END and (name, row) in withdrawn
-        (of_turns.get(turn) or of_turns.setdefault(turn, _Turn())).add(FILLED if is_filled else kind, *values)
-    _note(worst, at, of_turns)
-    return {name: _STATES[state] for name, state in worst.items()}
+        if of != (name, producer):
+            _note(found, of, records)
+            of, records = (name, producer), ProducerRecords()
+        _add(records, turn, FILLED if is_withdrawn else kind, *values)
+    _note(found, of, records)
+    return found
+
+
+def _note(found: dict[int, State], of: tuple[int, int] | None, records: ProducerRecords) -> None:
+    """Keep the state of one producer's records of a name, if it is worse than that of the others."""
+    if of is not None and records.has_transcript():
+        state = records.completeness().state
+        found[of[0]] = min(state, found.get(of[0], state), key=WORST.index)
+
+
+def _add(records: ProducerRecords, turn: int, kind: int, first: int, last: int, pos: int) -> None:
+    if kind == TURNLESS:
+        records.has_turnless = True
+    elif kind == OVERWRITTEN:
+        records.is_overwritten = True
+    elif kind == PREVIOUS:
+        records.previous[turn] = None
+    else:
+        of_turn = records.turns.get(turn) or records.turns.setdefault(turn, TurnRecords())
+        of_turn.is_transcript = of_turn.is_transcript or kind != OUTSIDE_TRANSCRIPT
+        if kind in {SEEN, OUTSIDE_TRANSCRIPT}:
+            of_turn.spans.setdefault((first, last), []).append(pos)
+        elif kind == LOOSE:
+            of_turn.unindexed_count = (of_turn.unindexed_count or 0) + first
+        elif kind == END:
+            of_turn.close(pos, None if first == _NONE else first, None if last == _NONE else last)
+        elif kind == DROPPED:
+            of_turn.dropped_count = 1
+        elif first != _NONE:
+            of_turn.filled.add(first)
 
 
 def _withdrawn(turns: Table) -> frozenset[tuple[int, int]]:
@@ -192,97 +222,3 @@ def _withdrawn(turns: Table) -> frozenset[tuple[int, int]]:
     named = frozenset(zip(names, of, strict=True))
     pairs = zip(names, own, of, strict=True)
     return frozenset((name, row) for name, withdrawal, row in pairs if (name, withdrawal) not in named)
-
-
-def _note(worst: dict[int, int], at: tuple[int, int] | None, turns: dict[int, _Turn]) -> None:
-    """Keep the state of one producer's turns for a name, if it is worse than that of the others."""
-    if at is None:
-        return
-    outside = turns.pop(_NONE, None)
-    is_overwritten = outside is not None and outside.is_overwritten
-    state = [turn.state(is_overwritten=is_overwritten) for turn in turns.values()]
-    found = [_STATES.index(state) for state in state if state is not None]
-    if outside is not None and outside.is_turnless:
-        found.append(_STATES.index("unknown"))
-    if found:
-        worst[at[0]] = max([worst.get(at[0], 0), *found])
-
-
-class _Span(NamedTuple):
-    first: int
-    last: int
-    pos: int
-
-
-class _Turn:
-    """What the rows of one turn say."""
-
-    def __init__(self) -> None:
-        self.is_overwritten = self.is_turnless = False
-        self._is_transcript = self._is_dropped = self._is_named = self._is_beside = self._is_loose = False
-        self._spans: list[_Span] = []
-        self._own: list[int] = []
-        self._filled: list[int] = []
-        self._loose_count = 0
-        self._counts: list[int] = []
-        self._closed_at = 0
-
-    def add(self, kind: int, first: int, last: int, pos: int) -> None:
-        """Add a row."""
-        match kind:
-            case 0 | 1:  # SEEN, OUTSIDE_TRANSCRIPT
-                self._is_transcript = self._is_transcript or kind == SEEN
-                self._is_beside = True
-                self._spans.append(_Span(first, last, pos))
-            case 2:  # LOOSE
-                self._is_transcript = self._is_loose = True
-                self._loose_count += first
-            case 3:  # END
-                self._end(first, last, pos)
-            case 4:  # DROPPED
-                self._is_dropped = True
-            case 5:  # PREVIOUS
-                self._is_named = True
-            case 6:  # TURNLESS
-                self.is_turnless = True
-            case 7:  # OVERWRITTEN
-                self.is_overwritten = True
-            case _:  # FILLED
-                self._is_transcript = True
-                self._filled += [first] * (first != _NONE)
-
-    def _end(self, own: int, count: int, pos: int) -> None:
-        self._is_transcript = True
-        self._closed_at = min(self._closed_at or pos, pos)
-        if own != _NONE:
-            self._own.append(own)
-        if count != _NONE:
-            self._counts.append(count)
-
-    def state(self, *, is_overwritten: bool) -> State | None:
-        """Return its state; None if it is not a turn of a transcript."""
-        if not self._is_transcript:
-            return "incomplete" if self._is_named and not self._is_beside else None
-        missing_count = self._missing_count()
-        is_lacking = missing_count > self._loose_count and not is_overwritten
-        is_open = bool(self._spans or self._own) and not self._closed_at
-        if is_lacking or is_open or self._is_dropped or self._is_late():
-            return "incomplete"
-        has_index = bool(self._spans or self._own or self._counts) and not self._is_loose
-        is_known = not is_overwritten and has_index and bool(self._counts or not self._closed_at) and not missing_count
-        return "complete" if is_known else "unknown"
-
-    def _missing_count(self) -> int:
-        expected = found = 0
-        spans = [(span.first, span.last) for span in self._spans] + [(index, index) for index in self._own]
-        top = max([*(last for _, last in spans), *(count - 1 for count in self._counts)], default=_NONE)
-        for first, last in sorted(spans + [(index, index) for index in self._filled if index < top]):
-            if last >= expected:
-                found += last - max(first, expected) + 1
-                expected = last + 1
-        return max([expected, *self._counts]) - found
-
-    def _is_late(self) -> bool:
-        if self._counts:
-            return any(span.last >= min(self._counts) for span in self._spans)
-        return bool(self._closed_at) and any(span.pos > self._closed_at for span in self._spans)
