@@ -7,7 +7,6 @@ from tests import english
 MOST: dict[str, int] = {
     "docs docs": 3,
     "projections comment": 1,
-    "reports comment": 2,
 }
 
 

@@ -61,7 +61,7 @@ class AuditDay(msgspec.Struct, frozen=True):
 
 def foreign_grades(facts: Facts, settlement: Settlement, outcomes: Outcomes) -> tuple[ForeignGrade, ...]:
     """Return the grades that paid another run, by time."""
-    certain = outcomes.foreign & ~outcomes.own & ~outcomes.nobody
+    certain = outcomes.foreign & ~outcomes.own & ~outcomes.unpaid
     paid = settlement.unit_bin == CREDITED
     foreign = np.flatnonzero((paid & (settlement.unit_kind == FOREIGN)) | (certain & ~paid))
     table = facts.grades
@@ -100,7 +100,7 @@ def audit_days(
         counted(np.ones(len(group), np.bool_)),
         counted(paid),
         counted(paid & (settlement.unit_kind == FOREIGN)),
-        counted(outcomes.foreign & ~outcomes.own & ~outcomes.nobody),
+        counted(outcomes.foreign & ~outcomes.own & ~outcomes.unpaid),
         counted(outcomes.foreign),
         strict=True,
     )

@@ -56,7 +56,7 @@ class Outcomes(NamedTuple):
     Attributes:
         own: It can have paid its own run.
         foreign: It can have paid another run.
-        nobody: It can have paid no run.
+        unpaid: It can have paid no run.
         untimed: The sessions whose files have no exact times and can be the newest at a unit whose outcome is open;
             their numbers, oldest first.
         unlogged: Those of them without any exposure with an exact time.
@@ -64,16 +64,16 @@ class Outcomes(NamedTuple):
 
     own: Mask
     foreign: Mask
-    nobody: Mask
+    unpaid: Mask
     untimed: tuple[int, ...] = ()
     unlogged: tuple[int, ...] = ()
 
 
 def bounds_of(found: Outcomes) -> dict[str, Any]:
     """Return counts over every order that the evidence allows, (lower, upper), under their names in an audit."""
-    own, foreign, nobody, *_ = found
-    surely_foreign = int((foreign & ~own & ~nobody).sum())
-    surely_own = int((own & ~foreign & ~nobody).sum())
+    own, foreign, unpaid, *_ = found
+    surely_foreign = int((foreign & ~own & ~unpaid).sum())
+    surely_own = int((own & ~foreign & ~unpaid).sum())
     can_be_foreign, can_be_own = int(foreign.sum()), int(own.sum())
     low, high = surely_foreign + can_be_own, can_be_foreign + surely_own
     rate = None
@@ -83,7 +83,7 @@ def bounds_of(found: Outcomes) -> dict[str, Any]:
     paid = own | foreign
     return {
         "foreign_grades_bounds": (surely_foreign, can_be_foreign),
-        "policy_credited_grades_bounds": (int((paid & ~nobody).sum()), int(paid.sum())),
+        "policy_credited_grades_bounds": (int((paid & ~unpaid).sum()), int(paid.sum())),
         "foreign_credit_rate_bounds": rate,
     }
 
@@ -113,7 +113,7 @@ def possible_outcomes(found: SettlementTrace) -> Outcomes:
     own, foreign, unclear = _candidates(found, writes, before, high)
     in_play = ~np.isin(settlement.unit_bin, _NOT_IN_PLAY)
     outcomes = Outcomes((own | unclear) & in_play, (foreign | unclear) & in_play, (before == _NOTHING) | ~in_play)
-    is_open = outcomes.own.astype(np.int64) + outcomes.foreign + outcomes.nobody > 1
+    is_open = outcomes.own.astype(np.int64) + outcomes.foreign + outcomes.unpaid > 1
     untimed = _untimed_sessions(writes, before[is_open], high[is_open])
     is_logged = np.isin(inputs.runs.of[untimed], inputs.runs.of[_with_exact_times(inputs)])
     return outcomes._replace(untimed=tuple(untimed.tolist()), unlogged=tuple(untimed[~is_logged].tolist()))

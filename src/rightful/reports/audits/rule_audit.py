@@ -58,7 +58,7 @@ class ArmShift(msgspec.Struct, frozen=True):
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """How a policy credits what a reference credits. Rates are None if nothing was credited.
+    """How a policy credits what a reference credits. If nothing was credited, a rate is None.
 
     The fields are the keys of `audit --json`; the reference of the command line explains each. A field
     with `policy` is of the audited policy, and the same with `bound` of the reference.
