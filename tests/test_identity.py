@@ -58,7 +58,7 @@ def test_a_key_that_no_other_language_would_hash_alike_is_refused(key: str, what
     assert (caught.value.what, caught.value.place) == (what, "$.key")
 
 
-def test_a_key_may_be_as_long_as_the_limit_says_in_bytes_and_not_one_longer() -> None:
+def test_key_may_reach_the_limit_in_bytes_and_not_exceed_it() -> None:
     longest = "é" * (limits.KEY_BYTES // 2)
 
     assert event_id("p", longest) == str(uuid.uuid5(NAMESPACE, f"p\n{longest}"))
@@ -118,7 +118,7 @@ def test_what_is_no_uuid_is_refused(text: str) -> None:
     "name",
     ["t:a", "workspace:41c2@2026-08-01T10:15:00Z", "claude-code:7fbe4341", "a.b_c-d:x y/z:w", "gptme:größer", "t: "],
 )
-def test_a_session_is_a_namespace_and_a_value_exactly_as_its_writer_knows_it(name: str) -> None:
+def test_session_is_a_namespace_and_a_value_exactly_as_written(name: str) -> None:
     assert is_session(name)
 
 

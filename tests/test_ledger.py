@@ -311,7 +311,7 @@ def test_importing_the_package_loads_nothing_of_it_until_it_is_used() -> None:
     assert {name for name in loaded_by("import rightful") if name.startswith("rightful")} == {"rightful"}
 
 
-def test_using_the_ledger_loads_nothing_that_only_people_or_projections_need() -> None:
+def test_using_the_ledger_loads_nothing_for_display_or_projections() -> None:
     loaded = loaded_by("import rightful; rightful.open; rightful.Ledger; rightful.Receipt; rightful.GradeRecorded")
 
     assert "rightful.ledger" in loaded

@@ -126,12 +126,12 @@ def test_what_is_no_policy_says_what_and_where(asked: Any, what: str) -> None:
     )
 
 
-def test_a_grader_without_a_rubric_is_refused_because_it_would_match_nobody() -> None:
+def test_grader_without_a_rubric_is_refused_as_it_would_match_nothing() -> None:
     with pytest.raises(PolicyError, match=r"Expected `producer/rubric`, got 'human' - at `\$\.graders\[1\]`"):
         policy_of({"graders": ["*/overall", "human"]})
 
 
-def test_what_is_left_out_stands_in_a_policy_and_its_hash_only_where_it_says_something() -> None:
+def test_exclusions_are_in_a_policy_and_its_hash_only_if_not_empty() -> None:
     assert {"without_sessions", "without_graders", "balances"}.isdisjoint(Policy().as_dict())
     assert policy_of({"without_sessions": [], "without_graders": [], "balances": None}).hash == HASHES["bound"]
 

@@ -90,7 +90,7 @@ def test_a_sanitised_name_that_fits_two_sessions_pays_nobody(ledger: rightful.Le
     assert ledger.posteriors().counters["ambiguous_grades"] == 1
 
 
-def test_a_link_written_after_the_grade_brings_the_credit_and_its_withdrawal_takes_it(
+def test_later_link_brings_credit_and_its_withdrawal_removes_it(
     ledger: rightful.Ledger,
 ) -> None:
     ledger.append([shown("claude-code:a", A, 5), shown("claude-code:b", B, 10), graded("workspace:w@1")])
@@ -113,7 +113,7 @@ def test_credit_and_the_session_records_of_one_run_are_two_graders_of_it(ledger:
     assert ledger.posteriors().counters == {"credited_grades": 1}
 
 
-def test_two_runs_that_reach_one_exposure_by_graders_of_one_rank_pay_nobody(ledger: rightful.Ledger) -> None:
+def test_exposure_reached_by_two_runs_of_equal_rank_pays_neither(ledger: rightful.Ledger) -> None:
     ledger.append([shown("claude-code:a", A, 5), graded("claude-code:a", reward=0.2)])
     ledger.append([graded("workspace:w", exposure_session="claude-code:a")])
 

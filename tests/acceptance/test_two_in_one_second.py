@@ -49,7 +49,7 @@ def test_the_transcript_of_a_run_that_nobody_knows_is_given_to_no_other(tool: st
     assert owners(tmp_path, run("41c2", FIRST, tool=tool, cwd=write.CWD)) == [None]
 
 
-def test_grok_runs_with_ids_of_their_own_are_told_apart_by_their_pointers_alone(tmp_path: Path) -> None:
+def test_grok_runs_of_one_second_are_distinguished_by_their_pointers(tmp_path: Path) -> None:
     first = write.grok(tmp_path / "grok-trajectories", "one")
     second = write.grok(tmp_path / "grok-trajectories", "two")
     pointer(tmp_path, f"grok-build-session-log-ref-{ITEM}.txt", first)

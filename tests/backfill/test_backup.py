@@ -85,7 +85,7 @@ def test_repeated_rollback_restores_the_backup(path: Path, of_pm: Path, monkeypa
     assert bak.read_bytes() == b"older"
 
 
-def test_a_forced_rollback_keeps_the_backup_that_the_tool_has_written_since(path: Path, of_pm: Path) -> None:
+def test_forced_rollback_keeps_a_backup_written_by_the_tool_since(path: Path, of_pm: Path) -> None:
     applied(path, plan_of(path, of_pm, "pm-dispatch"))
     bak = of_pm.with_name("bandit-state.json.bak")
     bak.write_bytes(b"of the tool")

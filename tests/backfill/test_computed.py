@@ -82,7 +82,7 @@ def test_bytes_published_to_another_file_are_refused(tmp_path: Path, how: str) -
     assert numbers(other) == FIRST
 
 
-def test_a_moved_file_is_rebuilt_or_counts_where_the_policy_names_the_other(tmp_path: Path) -> None:
+def test_moved_file_is_rebuilt_or_counts_if_the_policy_names_the_other(tmp_path: Path) -> None:
     path, target = published(tmp_path)
     other = tmp_path / "moved.json"
     target.rename(other)
@@ -184,7 +184,7 @@ def test_gptmes_matcher_keeps_such_a_context_too(tmp_path: Path) -> None:
     assert set(document["arms"]) == {OLD, GIT, TESTS}
 
 
-def test_a_new_file_began_with_the_first_of_its_events_whatever_their_order(tmp_path: Path) -> None:
+def test_creation_time_of_new_file_is_that_of_its_first_event(tmp_path: Path) -> None:
     made: list[tuple[Plan, bytes]] = []
     for number, events in enumerate((EVENTS, [*EVENTS[2:], *EVENTS[:2]])):
         target = tmp_path / str(number) / "b.json"

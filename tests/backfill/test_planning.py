@@ -188,7 +188,7 @@ def test_what_the_tool_did_since_counts_unless_it_is_dropped(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("old", ["counted", "kept"])
-def test_what_a_rebuild_left_out_does_not_come_back_when_it_is_gone_on_from(tmp_path: Path, old: Any) -> None:
+def test_what_a_rebuild_omitted_stays_out_of_the_next_plan(tmp_path: Path, old: Any) -> None:
     """The second backfill of a repaired file must not bring the contaminated numbers back."""
     before = state(arm(GIT, 30.0, 2.0, 30), last_updated="1970-01-01T12:01:00+00:00")
     path, target = ledger_with(tmp_path), written(tmp_path / "b.json", before)
@@ -284,7 +284,7 @@ def test_the_same_question_gives_the_same_bytes_in_two_processes(tmp_path: Path)
     assert "a, b, confounded of /ws/0.md; a, b, confounded of /ws/1.md" in json.loads(one)["notes"][0]
 
 
-def test_a_position_and_a_time_of_decay_hold_when_the_plan_is_applied_later(tmp_path: Path) -> None:
+def test_decay_position_and_time_still_hold_when_a_plan_is_applied_later(tmp_path: Path) -> None:
     path, target = ledger_with(tmp_path), tmp_path / "b.json"
     policy = {"decay": {"mode": "time", "half_life": 3600}}
     plan = plan_of(path, target, policy=policy, as_of=2, decay_at="1970-01-01T13:00:00Z")

@@ -28,7 +28,7 @@ from rightful.errors import StorageError
 from rightful.policies import policy_of
 
 
-def test_a_publication_that_is_not_in_place_is_said_completed_or_taken_back(
+def test_publication_not_in_place_is_reported_completed_or_withdrawn(
     path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of(path, target)

@@ -105,7 +105,7 @@ def test_file_keeps_its_newest_arm_time_when_that_arm_goes(tmp_path: Path) -> No
     assert (held.keys(), held[GIT]["alpha"], held[TESTS]["alpha"]) == ({GIT, TESTS}, 1.9, 1.0 + 0.75 * 0.9)
 
 
-def test_a_rebuilt_file_has_the_later_time_of_its_own_and_the_latest_grades(tmp_path: Path) -> None:
+def test_rebuilt_file_has_the_later_of_its_own_time_and_the_latest_grade(tmp_path: Path) -> None:
     for last, then in ((LATE, LATE), ("1970-01-01T09:00:00+00:00", "1970-01-01T12:03:20+00:00")):
         target = written(tmp_path / last / "b.json", contaminated(last_updated=last))
         path = ledger_with(tmp_path / last)

@@ -168,7 +168,7 @@ def test_the_bandit_adds_up_and_loads_what_it_saved(tmp_path: Path) -> None:
     assert len(json.loads(text)["arms"]) == 100
 
 
-def test_the_session_store_puts_a_record_after_a_cut_line_on_a_line_of_its_own(tmp_path: Path) -> None:
+def test_session_store_writes_a_record_after_a_cut_line_on_its_own_line(tmp_path: Path) -> None:
     facts, store = peers.Facts(), peers.SessionStore(tmp_path)
     store.append(facts.record())
     with store.path.open("a") as file:

@@ -100,9 +100,7 @@ def test_sides_with_equal_names_are_labelled_by_role(run: Run, ledger: Path) -> 
     assert "+0.000" not in out
 
 
-def test_a_policy_is_called_by_its_files_name_or_by_the_first_digits_of_its_hash(
-    run: Run, ledger: Path, here: Path
-) -> None:
+def test_policy_is_named_by_file_name_or_first_digits_of_its_hash(run: Run, ledger: Path, here: Path) -> None:
     fill(ledger)
     (here / "rule.json").write_text('{"prior": [2, 5]}')
 

@@ -279,7 +279,7 @@ def test_apply_replaces_a_last_plan_that_was_not_started(run: Run, ledger: Path,
     assert Bandit(target).arms[GIT].alpha == 5.0
 
 
-def test_apply_with_the_question_completes_what_was_interrupted_and_says_it_once(
+def test_apply_completes_an_interrupted_write_and_reports_it_once(
     run: Run, ledger: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("backfill", "apply", "--target", target, "--reader", "gptme-sessions")
@@ -369,7 +369,7 @@ def test_rebuild_and_drop_updates_exclude_each_other(run: Run, target: Path) -> 
     assert "not allowed with" in done.err
 
 
-def test_a_plan_for_a_ledger_that_cannot_be_written_says_that_it_is_not_kept(
+def test_plan_for_a_read_only_ledger_says_that_it_is_not_stored(
     run: Run, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from rightful.backfill.replaced_bytes import ReplacedBytes

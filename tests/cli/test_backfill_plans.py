@@ -28,7 +28,7 @@ def target(here: Path, ledger: Path) -> Path:
     ("first", "second"),
     [((), ("--as-of", "2")), (("--as-of", "2"), ()), ((), ("--decay-at", "1970-01-03T00:00:00Z"))],
 )
-def test_another_question_after_an_interruption_is_answered_and_not_the_one_before(
+def test_other_question_after_an_interruption_gets_its_own_answer(
     run: Run, target: Path, monkeypatch: pytest.MonkeyPatch, first: tuple[str, ...], second: tuple[str, ...]
 ) -> None:
     words = (

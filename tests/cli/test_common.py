@@ -30,7 +30,7 @@ def folder(here: Path) -> Callable[..., Path]:
 Folder = Callable[..., Path]
 
 
-def test_the_option_wins_over_the_environment_and_the_environment_over_the_folder(
+def test_option_precedes_environment_and_environment_precedes_folder(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = folder(".rightful")

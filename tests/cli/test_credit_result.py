@@ -52,9 +52,7 @@ def test_unmapped_outcome_is_reported_without_credit(ledger: Path, run: Run, sta
     assert alphas(run) == {}
 
 
-def test_two_sessions_that_are_graded_for_one_exposure_are_said_to_be_ambiguous(
-    ledger: Path, run: Run, state: Path
-) -> None:
+def test_two_sessions_graded_for_one_exposure_are_reported_ambiguous(ledger: Path, run: Run, state: Path) -> None:
     a = ("--exposure-session-id", "session-a", "--grade", "1", "--workspace-session-id")
     last_line(run, state, *a, "one")
 
@@ -90,9 +88,7 @@ def test_grade_outranked_by_a_person_is_reported(ledger: Path, run: Run, state: 
     assert said == "ledger: appended; another grade of that session counts under bound"
 
 
-def test_a_grade_at_the_seq_of_another_is_said_to_contradict_it_and_not_to_have_its_id(
-    ledger: Path, run: Run, state: Path
-) -> None:
+def test_second_grade_at_one_seq_is_reported_as_contradiction(ledger: Path, run: Run, state: Path) -> None:
     a = ("--exposure-session-id", "session-a", "--grade")
     last_line(run, state, *a, "0.8")
     grade = {"type": "grade.recorded", "producer": "credit", "at": "2090-08-01T10:00:00Z", "seq": 1, "reward": 0.5}

@@ -93,7 +93,7 @@ def test_unknown_target_is_refused_with_similar_names(run: Run, filled: Path) ->
     assert run("explain", "git.md", "--limit", "-1").code == 2
 
 
-def test_a_session_is_meant_by_the_beginning_of_its_value_where_nothing_has_it_whole(run: Run, ledger: Path) -> None:
+def test_session_is_found_by_the_beginning_of_its_value(run: Run, ledger: Path) -> None:
     fill(ledger, exposed("t:7fbe4341-0d57", "lessons/7fbe.md"), exposed("t:u-1", "beginning"))
 
     assert kind(run, "7fbe4341") == ("session", "t:7fbe4341-0d57")
@@ -148,7 +148,7 @@ def test_json_of_a_session_has_every_part(run: Run, filled: Path) -> None:
     assert document["remedies"][0]["events"][0]["session"] == "claude-code:u-2"
 
 
-def test_what_would_have_to_be_recorded_can_be_taken_from_the_text_as_it_stands(run: Run, ledger: Path) -> None:
+def test_missing_events_can_be_copied_from_the_text(run: Run, ledger: Path) -> None:
     fill(ledger, exposed("t:a", "x"), graded("t:a", 0.8), graded("w:a", 0.4, exposure_session="t:a"))
     out = run("explain", "t:a").out
     assert "What would have to be recorded" in out
@@ -248,7 +248,7 @@ def test_equal_reasons_stand_in_one_row(run: Run, ledger: Path) -> None:
     assert [one["reason"] for one in document["exposures"] if one["state"] == "shadowed"] == [said] * 4
 
 
-def test_rows_that_stand_apart_are_named_one_by_one_and_count_as_the_rows_that_they_are(run: Run, ledger: Path) -> None:
+def test_rows_at_distant_positions_are_listed_singly_and_counted(run: Run, ledger: Path) -> None:
     apart = [event for at in range(5) for event in (exposed("t:b", "y", at=at + 1), mentioned("t:c", key=f"{at}"))]
     fill(ledger, *shadowed("a", "a"), *apart)
 

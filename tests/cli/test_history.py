@@ -83,7 +83,7 @@ def test_the_view_is_what_the_model_would_see_next(run: Run, filled: Path) -> No
     ]
 
 
-def test_the_whole_shows_each_item_that_ever_was_in_it_and_what_became_of_it(run: Run, filled: Path) -> None:
+def test_full_history_shows_each_item_and_what_became_of_it(run: Run, filled: Path) -> None:
     fill(filled, fact("history.cleared", "10", session=CHAT))
 
     assert run("history", CHAT, "--full").out.splitlines() == [
@@ -204,7 +204,7 @@ def test_fork_names_its_source_and_the_session_of_each_item(run: Run, filled: Pa
     assert document["owed"] is None
 
 
-def test_a_compaction_is_owed_by_the_session_that_could_not_do_it_until_it_is_done(run: Run, filled: Path) -> None:
+def test_compaction_stays_pending_until_the_session_completes_it(run: Run, filled: Path) -> None:
     fill(filled, fact("history.forked", "10", session=LATE, of=CHAT, through=9))
 
     assert run("history", LATE, "--json").document["owed"] is None

@@ -176,7 +176,7 @@ def test_status_says_that_nothing_is_installed(run: Run, ledger: Path) -> None:
     assert run("hook", "status", "claude-code").out.count("not installed") == len(EVENTS)
 
 
-def test_status_says_what_waits_what_was_set_aside_and_when_it_last_recorded(run: Run, ledger: Path) -> None:
+def test_status_shows_waiting_and_rejected_calls_and_the_last_recording(run: Run, ledger: Path) -> None:
     run("hook", "install", "claude-code")
     with rightful.open(ledger, clock=lambda: 1_785_500_000_000_000) as opened:
         opened.append([exposure("1", producer="claude-code-hook"), *(exposure(f"o{n}") for n in range(1_100))])

@@ -42,7 +42,7 @@ def test_a_session_is_recorded_call_by_call(run: Run, ledger: Path, monkeypatch:
     assert "secret" not in str(found)
 
 
-def test_exposures_are_taken_once_and_their_place_is_kept_until_the_session_ends(
+def test_exposures_are_read_once_and_their_place_kept_until_session_end(
     run: Run, ledger: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = here / "temp" / "claude-lesson-match" / f"{CC}.json"
@@ -179,7 +179,7 @@ def test_a_call_in_whatever_words_ends_though_its_stdin_stays_open(ledger: Path,
 
 
 @pytest.mark.parametrize("words", [["hook", "run", "codex"], ["hook", "run", "codex", "--ledger", "/l", "--frob"]])
-def test_a_call_of_an_agent_that_we_do_not_know_neither_stops_it_nor_records(
+def test_unknown_agent_is_neither_stopped_nor_recorded(
     run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     given_on_stdin(monkeypatch, before_tool())
@@ -268,7 +268,7 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr
     [(before_tool(), 1, False), (before_tool(), 2, True), (given("Stop"), 0, False)],
     ids=["tool", "lesson", "stop"],
 )
-def test_a_call_loads_nothing_that_only_people_and_imports_need_and_the_store_only_to_write(
+def test_call_loads_only_what_it_needs_and_the_store_only_to_write(
     ledger: Path, here: Path, value: dict[str, Any], written: int, *, lesson: bool
 ) -> None:
     if lesson:

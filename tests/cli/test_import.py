@@ -103,7 +103,7 @@ def test_what_is_worth_a_note_is_no_problem(ledger: Path, run: Run, here: Path) 
 
 
 @pytest.mark.parametrize("kind", ["lesson-hook", "auto"])
-def test_a_foreign_file_is_a_problem_where_it_is_named_and_passed_over_in_a_folder(
+def test_foreign_file_is_a_problem_if_named_and_skipped_in_a_folder(
     ledger: Path, run: Run, here: Path, kind: str
 ) -> None:
     path = write(here / "ws" / "c.json", {"cookies": {}})
@@ -143,9 +143,7 @@ def test_a_path_that_is_not_there_is_a_problem_and_no_file(ledger: Path, run: Ru
     assert (done.code, done.out) == (2, "0 files: nothing new; 1 problem.\n")
 
 
-def test_each_count_of_the_last_line_is_that_of_the_document_and_of_the_exit_code(
-    ledger: Path, run: Run, here: Path
-) -> None:
+def test_counts_of_last_line_match_the_document_and_the_exit_code(ledger: Path, run: Run, here: Path) -> None:
     """A problem has no mark; what has one is none."""
     write(here / "ws" / "a.jsonl", {"session_id": "g1", "trajectory_grade": 0.5}, {"session_id": 5, "harness": "x"})
     write(here / "ws" / "b.json", {"cookies": {}})
@@ -284,7 +282,7 @@ def test_import_continues_after_stdout_is_closed(ledger: Path, run: Run, here: P
     assert run("status", "--json").document["events"] == 2
 
 
-def test_the_answer_goes_where_it_was_sent_while_progress_is_shown_on_a_terminal(ledger: Path, here: Path) -> None:
+def test_answer_goes_to_stdout_while_a_terminal_shows_progress(ledger: Path, here: Path) -> None:
     path = write(here / "t.jsonl", shown("a", "x.md", TEN))
     terminal, own = pty.openpty()
     done = subprocess.run(
@@ -370,7 +368,7 @@ def state_files(here: Path, a_mtime: int, b_mtime: int) -> Path:
 
 
 @pytest.mark.parametrize("newer", ["a", "b"])
-def test_a_state_file_is_found_as_an_alias_by_a_grade_that_names_the_session(
+def test_state_file_is_found_as_alias_by_a_grade_that_names_the_session(
     ledger: Path, run: Run, here: Path, newer: str
 ) -> None:
     """The two-file case, older by file time: the grade names A, whatever was written last."""
@@ -400,9 +398,7 @@ def test_grade_with_an_empty_exposure_gives_no_credit(ledger: Path, run: Run, he
     assert alphas(run) == {}
 
 
-def test_a_link_that_comes_later_than_the_grade_brings_the_credit_and_a_withdrawal_takes_it(
-    ledger: Path, run: Run, here: Path
-) -> None:
+def test_later_link_brings_credit_and_its_withdrawal_removes_it(ledger: Path, run: Run, here: Path) -> None:
     records = here / "r.jsonl"
     run("import", "lesson-hook", trajectories(here, TEN, TEN + 60))
     run("import", "session-records", write(records, record("w", 30, None, 0.8)))

@@ -48,7 +48,7 @@ def test_unchanged_files_are_reported_in_one_line(ledger: Path, run: Run, here: 
 
 
 @pytest.mark.parametrize("named", ["claude-code", "lesson-hook", "grok"])
-def test_a_file_of_another_kind_than_it_was_named_to_be_says_which_it_looks_like(
+def test_file_of_another_kind_than_named_says_which_kind_it_looks_like(
     ledger: Path, run: Run, here: Path, named: str
 ) -> None:
     at = "2026-08-01T10:15:00Z"

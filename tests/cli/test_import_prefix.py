@@ -18,7 +18,7 @@ def texts(ledger: Path, session: str) -> list[str]:
         return [item["content"] for item in opened.history(session).items]
 
 
-def test_second_database_with_the_same_session_id_is_imported_with_a_prefix(ledger: Path, run: Run, here: Path) -> None:
+def test_second_database_with_one_session_id_is_imported_with_a_prefix(ledger: Path, run: Run, here: Path) -> None:
     put(here / "one.db", user("first app"), session_id=ID)
     put(here / "two.db", user("second app"), session_id=ID)
     assert run("import", "openai-agents", here / "one.db").code == 0

@@ -11,9 +11,7 @@ from tests.cli.conftest import Run
 from tests.cli.test_import import write
 
 
-def test_problems_have_a_word_of_their_own_and_stand_after_the_notes_of_their_file(
-    ledger: Path, run: Run, here: Path
-) -> None:
+def test_problems_have_their_own_label_and_follow_the_notes_of_their_file(ledger: Path, run: Run, here: Path) -> None:
     path = write(here / "a.jsonl", {"session_id": 5, "harness": "x"}, {"session_id": "g1", "trajectory_grade": 0.5})
 
     done = run("import", "session-records", path)
@@ -30,9 +28,7 @@ def test_problems_have_a_word_of_their_own_and_stand_after_the_notes_of_their_fi
     assert [(one["line"], one["what"][:8]) for one in document[0]["problems"]] == [(1, "Expected"), (2, "note: th")]
 
 
-def test_each_file_stands_before_what_is_wrong_with_it_and_nothing_after_the_last_line(
-    ledger: Path, here: Path
-) -> None:
+def test_each_file_precedes_its_problems_and_nothing_follows_the_last_line(ledger: Path, here: Path) -> None:
     for name in "ab":
         write(here / f"{name}.jsonl", {"session_id": 5, "harness": "x"}, {"session_id": name, "trajectory_grade": 0.5})
     done = subprocess.run(

@@ -53,7 +53,7 @@ def test_the_environment_says_where_it_is_made(run: Run, here: Path, monkeypatch
     assert [entry.name for entry in here.iterdir()] == ["env"]
 
 
-def test_in_a_linked_work_tree_it_is_made_in_the_main_one_and_found_from_both(
+def test_ledger_of_linked_work_tree_is_in_the_main_one_and_found_from_both(
     run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = here / "main" / ".git" / "worktrees" / "topic"

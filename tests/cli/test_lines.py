@@ -79,7 +79,7 @@ def test_a_line_too_long_is_not_held_while_its_end_is_looked_for(monkeypatch: py
     assert peak < 1_000_000
 
 
-def test_a_batch_holds_as_many_lines_as_the_limit_says_and_the_next_one_begins_another() -> None:
+def test_batch_has_at_most_the_limit_of_lines_and_another_begins() -> None:
     data = b"x\n" * (limits.INGEST_EVENTS + 1)
 
     assert [len(batch) for batch in batches(io.BytesIO(data))] == [limits.INGEST_EVENTS, 1]

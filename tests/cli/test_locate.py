@@ -80,7 +80,7 @@ def test_where_only_candidates_are_found_the_answer_is_no(here: Path, run: Run, 
     assert (done.code, done.document["owner"], done.document["bound"]) == (1, None, [])
 
 
-def test_a_transcript_out_of_its_layout_is_an_owner_and_what_is_passed_over_is_said(here: Path, run: Run) -> None:
+def test_transcript_outside_its_layout_is_an_owner_and_skips_are_reported(here: Path, run: Run) -> None:
     path = write.claude(here / "c", A, AT)
     (here / "flat").mkdir()
     moved = path.rename(here / "flat" / path.name)
@@ -91,7 +91,7 @@ def test_a_transcript_out_of_its_layout_is_an_owner_and_what_is_passed_over_is_s
     assert "Searched: 1 transcript, 0 pointer files; 1 other file skipped: no transcript of a tool" in none.out
 
 
-def test_a_file_without_session_records_is_refused_where_it_looks_like_something_else(here: Path, run: Run) -> None:
+def test_file_without_session_records_is_refused_if_it_looks_otherwise(here: Path, run: Run) -> None:
     for path, kind in ((write.codex(here / "c", A, AT), "codex"), (write.claude(here / "c", A, AT), "claude-code")):
         done = run("locate", "--missing", path, "--root", here / "c")
         assert (done.code, done.out) == (2, "")

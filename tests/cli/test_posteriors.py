@@ -105,9 +105,7 @@ def test_missing_exposures_or_grades_are_named_with_the_command(
     assert missing is None or missing in said
 
 
-def test_where_the_policy_leaves_all_graders_out_it_does_not_say_that_there_are_no_grades(
-    run: Run, ledger: Path
-) -> None:
+def test_policy_without_graders_does_not_report_missing_grades(run: Run, ledger: Path) -> None:
     fill(ledger)
 
     out = run("posteriors", "--policy", '{"graders": ["human/overall"]}').out
@@ -179,9 +177,7 @@ def test_a_decay_to_a_time_long_after_all_evidence_is_noted(run: Run, ledger: Pa
         ["explain", "t:a", "--policy", WEEK],
     ],
 )
-def test_a_time_that_was_given_or_lies_near_or_decides_nothing_is_not_noted(
-    run: Run, ledger: Path, words: list[str]
-) -> None:
+def test_given_near_or_irrelevant_time_gets_no_note(run: Run, ledger: Path, words: list[str]) -> None:
     with rightful.open(ledger) as held:
         held.append(FAR)
 

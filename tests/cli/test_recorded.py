@@ -84,7 +84,7 @@ def test_rules_that_the_log_cannot_tell_apart_are_all_named(run: Run, here: Path
 
 
 @pytest.mark.usefixtures("told")
-def test_where_nothing_fits_the_nearest_rule_and_what_the_log_lacks_are_said(run: Run, here: Path) -> None:
+def test_nearest_rule_and_gaps_of_the_log_are_shown_if_nothing_fits(run: Run, here: Path) -> None:
     done = run("audit", "--recorded", state(here / "odd.json", a=(3.75, 1.25, 3), c=(1.5, 1.5, 1)))
 
     assert done.code == 1

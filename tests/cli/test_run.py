@@ -40,7 +40,7 @@ def test_start_and_end_are_recorded_with_what_is_known(place: Place) -> None:
     assert start.at <= end.at
 
 
-def test_the_start_stands_in_the_ledger_before_the_command_begins_and_the_ledger_is_free_meanwhile(
+def test_start_is_stored_before_the_command_and_the_ledger_is_free(
     place: Place,
 ) -> None:
     line = '{"type":"session.ended","producer":"p","key":"1","session":"t:a","at":"2026-08-01T10:15:00Z"}'
@@ -215,7 +215,7 @@ def test_temporary_files_replace_no_existing_file(place: Place) -> None:
 # -- what could not be written -------------------------------------------------------------
 
 
-def test_an_end_that_cannot_be_written_waits_in_the_spool_and_the_exit_code_is_the_commands(place: Place) -> None:
+def test_unwritable_end_waits_in_the_spool_and_keeps_the_exit_code(place: Place) -> None:
     moved = place.root / "moved"
 
     done = place.run("--", "sh", "-c", f'mv "{place.ledger}" "{moved}"; exit 5')
@@ -271,7 +271,7 @@ def test_what_cannot_be_right_is_said_before_anything_starts(place: Place, tmp_p
     assert "foo is not a known agent tool (claude-code, codex, copilot, gptme, grok); it is recorded" in done.err
 
 
-def test_a_run_alone_is_told_its_name_and_at_the_end_why_no_transcript_is_bound(place: Place) -> None:
+def test_single_run_gets_its_name_and_why_no_transcript_is_bound(place: Place) -> None:
     done = place.run("--harness", "codex", "--", "true")
     session = done.report["session"]
     assert done.err.splitlines() == [
@@ -284,7 +284,7 @@ def test_a_run_alone_is_told_its_name_and_at_the_end_why_no_transcript_is_bound(
     assert "not isolated from other sessions: ports" in beside.err
 
 
-def test_calls_of_a_hook_that_wait_in_the_private_folder_are_written_before_it_goes(place: Place) -> None:
+def test_hook_calls_in_the_private_folder_are_written_before_it_is_removed(place: Place) -> None:
     moved = place.root / "moved"
     call = json.dumps(before_tool())
     script = (

@@ -121,7 +121,7 @@ def test_a_session_of_another_folder_is_no_candidate(place: Place) -> None:
     assert done.report["candidates"] == []
 
 
-def test_the_marker_of_the_commands_own_words_tells_which_of_two_sessions_it_is(place: Place) -> None:
+def test_marker_in_the_command_decides_between_two_sessions(place: Place) -> None:
     mark = "<!-- BOB_SESSION_SENTINEL=789183b7-e986-46c1-9d5f-0544c8f3c4c9 session_id=41c2 -->\nFix"
 
     done = place.run("--harness", "codex", "--", "sh", "-c", 'codex; FAKE_SAYS="$0" codex', mark)
@@ -193,7 +193,7 @@ def test_runs_of_one_item_at_once_share_nothing(place: Place, tmp_path: Path) ->
     assert len({link.session for link in links}) == len({link.other for link in links}) == RUNS
 
 
-def test_of_two_runs_of_codex_in_one_folder_neither_takes_the_others_transcript(place: Place) -> None:
+def test_two_codex_runs_in_one_folder_do_not_get_each_others_transcript(place: Place) -> None:
     met = meeting(place, "--harness", "codex", "--", "codex", count=2)
 
     assert [one["transcript"] for one in met] == [None, None]
@@ -203,14 +203,14 @@ def test_of_two_runs_of_codex_in_one_folder_neither_takes_the_others_transcript(
     assert all("began in this folder" in one.data["why"] or "other runs" in one.data["why"] for one in lacks)
 
 
-def test_a_run_that_leaves_no_transcript_does_not_take_that_of_one_that_was_there_meanwhile(place: Place) -> None:
+def test_run_without_transcript_does_not_get_that_of_a_concurrent_run(place: Place) -> None:
     outer = place.run("--harness", "codex", "--", sys.executable, "-m", "rightful", "run", "--", "codex")
 
     assert outer.report["transcript"] is None
     assert "other runs were in this folder meanwhile" in outer.report["why"]
 
 
-def test_runs_of_two_ledgers_in_one_folder_outside_of_a_repository_see_each_other(place: Place) -> None:
+def test_runs_of_two_ledgers_in_one_folder_outside_git_see_each_other(place: Place) -> None:
     """One that leaves no transcript would have the other's for its own."""
     rightful.open(place.root / "other", create=True).close()
     inner = f'"{sys.executable}" -m rightful --ledger "{place.root / "other"}" run --quiet -- codex'
@@ -221,7 +221,7 @@ def test_runs_of_two_ledgers_in_one_folder_outside_of_a_repository_see_each_othe
     assert "other runs were in this folder meanwhile" in outer.report["why"]
 
 
-def test_two_runs_of_claude_code_in_one_second_have_each_its_own_transcript(place: Place) -> None:
+def test_claude_code_runs_of_one_second_get_their_own_transcripts(place: Place) -> None:
     gate = [place.start("--report", place.root / f"r{number}", "--", "claude") for number in range(2)]
     for process in gate:
         process.communicate(timeout=60)

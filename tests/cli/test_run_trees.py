@@ -76,9 +76,7 @@ def test_a_work_tree_whose_log_alone_leads_to_commits_is_kept(place: Place, left
 
 @pytest.mark.parametrize("commits", ["0", "1"])
 @pytest.mark.parametrize("remove", ['rm -r "$PWD"', 'git worktree remove --force --force "$PWD"'])
-def test_a_work_tree_that_its_command_removed_is_forgotten_and_its_commits_are_not(
-    place: Place, commits: str, remove: str
-) -> None:
+def test_removed_work_tree_is_forgotten_and_its_commits_are_kept(place: Place, commits: str, remove: str) -> None:
     place.repository()
 
     done = place.run("--worktree", "--", "sh", "-c", f"none; {remove}", FAKE_COMMITS=commits)
@@ -112,7 +110,7 @@ def test_a_place_that_is_taken_is_refused_and_left_alone(place: Place) -> None:
 
 
 @pytest.mark.parametrize("stood", [True, False])
-def test_a_work_tree_that_a_hook_of_git_fails_for_is_gone_and_the_hook_is_named(place: Place, *, stood: bool) -> None:
+def test_work_tree_on_which_a_git_hook_fails_is_removed_and_the_hook_named(place: Place, *, stood: bool) -> None:
     place.repository()
     hook = place.project / ".git" / "hooks" / "post-checkout"
     hook.write_text("#!/bin/sh\nexit 3\n")
@@ -227,7 +225,7 @@ def test_commits_of_two_runs_in_one_checkout_are_candidates_of_both(place: Place
         assert "another run worked in the same work tree meanwhile" in event.data["why"]
 
 
-def test_a_run_beside_another_in_one_checkout_is_warned_and_one_in_its_own_work_tree_is_not(place: Place) -> None:
+def test_concurrent_run_in_one_checkout_is_warned_and_one_in_a_tree_is_not(place: Place) -> None:
     place.repository()
     inner = [sys.executable, "-m", "rightful", "run"]
 

@@ -111,7 +111,7 @@ def test_exact_value_wins_over_prefixes_with_a_note(
         assert capsys.readouterr().err == ""
 
 
-def test_a_name_that_stands_as_it_was_and_in_a_sanitised_form_is_listed_once(opened: rightful.Ledger) -> None:
+def test_name_in_original_and_sanitised_form_is_listed_once(opened: rightful.Ledger) -> None:
     opened.append([started("claude-code:a_b")])
     with opened, pytest.raises(UsageError, match=r"contain it: claude-code:a_b\. Type"):
         session_named(opened, "_b")

@@ -119,7 +119,7 @@ def test_installing_again_changes_nothing(tmp_path: Path) -> None:
     assert backup_of(path).read_bytes() == backup == USED.encode()
 
 
-def test_another_ledger_replaces_the_entries_and_remove_still_gives_back_the_first_bytes(tmp_path: Path) -> None:
+def test_other_ledger_replaces_entries_and_remove_restores_the_first_bytes(tmp_path: Path) -> None:
     path = file(tmp_path, USED)
     Settings(str(path)).install(EVENTS, COMMAND)
 
@@ -167,7 +167,7 @@ def test_ours_is_found_wherever_somebody_moved_it(tmp_path: Path) -> None:
     assert loaded(path) == {"hooks": {"PreToolUse": [{"matcher": "A", "hooks": [other]}, {"hooks": [other]}]}, "b": 1}
 
 
-def test_a_matcher_and_a_timeout_that_somebody_put_to_ours_stay_for_another_ledger(tmp_path: Path) -> None:
+def test_matcher_and_timeout_added_to_our_entries_stay_for_another_ledger(tmp_path: Path) -> None:
     path = file(tmp_path, USED)
     Settings(str(path)).install(EVENTS, COMMAND)
     document = loaded(path)

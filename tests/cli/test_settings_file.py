@@ -122,7 +122,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatc
     assert [entry.name for entry in tmp_path.iterdir()] == ["settings.json"]
 
 
-def test_a_backup_of_somebody_elses_is_never_written_over_and_never_removed(tmp_path: Path) -> None:
+def test_backup_of_another_tool_is_neither_overwritten_nor_removed(tmp_path: Path) -> None:
     path = file(tmp_path, USED)
     backup_of(path).write_text(USED)  # even if it holds the same
     Path(f"{backup_of(path)}.7").write_text("notes")

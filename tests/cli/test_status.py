@@ -206,7 +206,7 @@ def test_the_bins_are_those_of_the_policy_that_is_asked(run: Run, ledger: Path) 
     assert run("status", "--policy", "nonsense").code == 2
 
 
-def test_a_row_of_a_newer_program_leaves_the_facts_and_says_why_coverage_is_missing(run: Run, ledger: Path) -> None:
+def test_newer_row_keeps_the_facts_and_explains_missing_coverage(run: Run, ledger: Path) -> None:
     fill_days(ledger, [10])
     newer(ledger)
 

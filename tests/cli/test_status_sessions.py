@@ -117,7 +117,7 @@ def test_history_is_counted_next_to_an_unknown_transcript(run: Run, ledger: Path
     ]
 
 
-def test_forks_and_other_histories_below_a_session_are_named_and_are_no_subagents(run: Run, ledger: Path) -> None:
+def test_forks_and_other_histories_of_a_session_are_not_subagents(run: Run, ledger: Path) -> None:
     name, names = "openai-agents:chat", ["branch/b", "fork-1", "fork-1/fork-2"]
     fill(
         ledger,

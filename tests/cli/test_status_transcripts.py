@@ -38,7 +38,7 @@ def fill(ledger: Path, whole: list[int], sessions: int = 10) -> None:
         held.append(events)
 
 
-def test_status_says_how_many_transcripts_are_complete_incomplete_and_unknown(run: Run, ledger: Path) -> None:
+def test_status_counts_complete_incomplete_and_unknown_transcripts(run: Run, ledger: Path) -> None:
     fill(ledger, [10, 6])
 
     document = run("status", "--json").document

@@ -114,7 +114,7 @@ def python(script: str) -> subprocess.CompletedProcess[str]:
         "rich.table",
     ],
 )
-def test_ctrl_c_while_modules_load_is_said_and_a_second_one_changes_nothing(ledger: Path, module: str) -> None:
+def test_ctrl_c_during_import_is_reported_and_a_second_one_is_ignored(ledger: Path, module: str) -> None:
     done = python(LOADING.format(module=module))
 
     assert done.returncode == cli.INTERRUPTED

@@ -54,7 +54,7 @@ def test_nothing_is_cut_however_long_it_is(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.count("x") == 500
 
 
-def test_what_is_too_wide_loses_what_it_can_spare_in_order_and_then_the_middle_of_its_names(
+def test_wide_table_loses_spare_columns_and_then_the_middle_of_names(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arm = "/home/dev/lessons/quote-paths.md"
@@ -85,7 +85,7 @@ def test_names_that_would_look_alike_stay_whole(
     assert "/home/dev/a/quote-paths.md" in out
 
 
-def test_a_name_is_shortened_in_its_middle_and_its_last_part_stays_whole_if_it_can() -> None:
+def test_name_is_shortened_in_its_middle_and_keeps_its_last_part() -> None:
     assert tables.shortened("/home/dev/lessons/quote-paths.md", 25) == "/home/dev…/quote-paths.md"
     assert tables.shortened("/home/dev/lessons/never-retry-blindly.md", 20) == "/home/d…y-blindly.md"
     assert tables.shortened("x" * 20, 20) == "x" * 20

@@ -63,9 +63,7 @@ def test_what_is_only_known_by_a_hash_or_encrypted_is_said(run: Run, ledger: Pat
     assert "result #3  [only its hash is known]" in out
 
 
-def test_a_transcript_that_is_bound_and_not_imported_is_said_with_the_command(
-    run: Run, ledger: Path, here: Path
-) -> None:
+def test_bound_transcript_without_import_is_shown_with_the_command(run: Run, ledger: Path, here: Path) -> None:
     native = "019fbcd1-e4a0-7bdc-9da7-2ed83980ed9b"
     file = here / "my files" / f"rollout-2026-08-01T10-15-00-{native}.jsonl"
     file.parent.mkdir()

@@ -53,7 +53,7 @@ class Living(Opened):
                 received = [next(subscription).position for _ in range(20)]
             assert list(iter(other.hear, None)) == received == list(range(1, 21))
 
-    def test_what_another_process_was_answered_is_seen_at_once_by_every_question(
+    def test_rows_acknowledged_to_another_process_are_seen_by_every_query(
         self, place: Place, recorder: LedgerRecorder
     ) -> None:
         """And what it appends after that is not: each answer is of one moment that is not before the answer."""
@@ -77,7 +77,7 @@ class Living(Opened):
                 assert seen == [last, str(last).encode(), list(range(1, last + 1)), True]
                 assert last >= answered
 
-    def test_what_a_reader_sees_while_processes_append_has_no_gap_and_only_grows(
+    def test_reader_during_appends_sees_a_growing_prefix_without_gaps(
         self, place: Place, recorder: LedgerRecorder
     ) -> None:
         before: list[tuple[int, bytes]] = []

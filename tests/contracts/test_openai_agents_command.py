@@ -85,7 +85,7 @@ def test_what_the_sdks_own_stores_do_not_pass_is_left_out_with_its_reason() -> N
     assert next(line for line in telling.table(found) if "tests/a.py" in line) == "| tests/a.py | 1 | 1 |  | 2 |"
 
 
-def test_a_file_of_which_nothing_passes_with_the_sdks_own_stores_was_not_compared() -> None:
+def test_file_that_fails_on_the_sdks_own_stores_is_not_compared() -> None:
     found = compared({"tests/a.py": ("failed", "ModuleNotFoundError")}, {}, Expected({}, {}))
 
     assert found.empty == ["tests/a.py"]
@@ -153,7 +153,7 @@ def test_only_the_tests_of_a_source_distribution_are_unpacked(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["../out.py", "sdk-1/tests/../../../out.py", "/tmp/out.py"])
-def test_an_archive_that_reaches_outside_is_refused_and_nothing_of_it_is_written(tmp_path: Path, name: str) -> None:
+def test_archive_with_paths_outside_is_refused_and_nothing_is_written(tmp_path: Path, name: str) -> None:
     into = tmp_path / "deep" / "into"
 
     with pytest.raises(SuiteError, match=r"cannot be unpacked: .* stands outside of it"):

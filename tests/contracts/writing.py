@@ -138,9 +138,7 @@ class Writing(Opened):
 
         assert recorder.decide(look) == 0
 
-    def test_decisions_that_share_a_commit_see_each_other_and_one_failure_hurts_no_other(
-        self, recorder: LedgerRecorder
-    ) -> None:
+    def test_decisions_of_one_commit_see_each_other_and_fail_alone(self, recorder: LedgerRecorder) -> None:
         """The first holds the writer until the others wait, so that one commit takes them all."""
         begun, go = threading.Event(), threading.Event()
 

@@ -85,7 +85,7 @@ def test_the_go_recipe_computes_the_same_ids(tmp_path: Path, monkeypatch: pytest
     assert [json.loads(line) for line in found.split("\n") if line] == EXPECTED
 
 
-def test_the_line_that_closes_a_dead_turn_leaves_no_hole_and_proves_nothing(tmp_path: Path) -> None:
+def test_line_that_closes_a_dead_turn_leaves_no_hole_and_proves_nothing(tmp_path: Path) -> None:
     [line] = re.findall(r"^echo '(.*)' \| rightful ingest$", PAGE.read_text("utf-8"), re.MULTILINE)
     end = json.loads(line)
     with rightful.open(tmp_path / "ledger", create=True) as ledger:

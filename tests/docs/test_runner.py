@@ -73,7 +73,7 @@ def test_a_python_without_ensurepip_installs_by_the_pip_it_has(clone: Path) -> N
     assert f"-m pip --python {clone}/.venv/bin/python install" in (clone / "log").read_text()
 
 
-def test_a_failing_installation_is_tried_three_times_and_is_not_taken_for_done(clone: Path) -> None:
+def test_failing_installation_is_tried_three_times_and_not_marked_ready(clone: Path) -> None:
     python(
         clone,
         ENOUGH + 'case "$*" in *" install "*) echo "$@" >>"$LOG"; exit 1 ;; "-m venv --clear --w"*) exit 0 ;;\n'

@@ -170,7 +170,7 @@ def test_a_body_may_be_as_large_as_the_limit_says_and_not_a_byte_larger(monkeypa
 # -- envelopes ---------------------------------------------------------------------------------
 
 
-def test_an_envelope_may_be_as_large_as_the_limit_says_and_not_a_byte_larger() -> None:
+def test_envelope_may_reach_the_limit_and_not_exceed_it() -> None:
     made = enveloped(grade())
     room = limits.ENVELOPE_BYTES - len(envelope.encode(made)) - len(',"turn":""')
 

@@ -207,14 +207,14 @@ def test_a_checked_event_has_its_id_its_time_and_says_if_it_was_escaped() -> Non
     assert not wire.check(exposure()).escaped
 
 
-def test_a_uuid_of_ones_own_is_taken_in_any_spelling_and_both_if_they_agree() -> None:
+def test_own_uuid_is_accepted_in_any_spelling_if_it_agrees() -> None:
     own = without(grade(id="F52332EBFEAB51FBA00D00340A9B5B6D"), "key")
 
     assert wire.check(own).id == "f52332eb-feab-51fb-a00d-00340a9b5b6d"
     assert wire.check(grade(id=event_id("hook", "k").upper())).id == event_id("hook", "k")
 
 
-def test_a_withdrawal_names_the_other_event_in_its_one_spelling_and_has_an_id_of_its_own() -> None:
+def test_withdrawal_normalises_the_other_id_and_has_an_id_of_its_own() -> None:
     checked = wire.check(withdrawn(id="F52332EBFEAB51FBA00D00340A9B5B6D"))
 
     assert isinstance(checked.event, EventWithdrawn)
@@ -271,7 +271,7 @@ def test_a_line_of_json_is_read_too() -> None:
         wire.from_wire(line[:-1])
 
 
-def test_an_event_from_the_wire_holds_its_content_as_it_was_so_that_it_is_escaped_once() -> None:
+def test_event_from_the_wire_is_escaped_once() -> None:
     event = wire.from_wire(json.dumps(call({"$int": "\x00"}, name=None)))
 
     assert event.arguments == {"$int": "\x00"}  # type: ignore[attr-defined]

@@ -108,7 +108,7 @@ def test_content_fields_are_fields_and_extra_is_always_one(tag: str) -> None:
     assert set(kind.CONTENT) <= set(kind.__struct_fields__)
 
 
-def test_every_field_that_holds_structs_is_taken_apart_before_it_is_checked() -> None:
+def test_every_field_with_structs_is_decoded_before_it_is_checked() -> None:
     """Msgspec takes a struct as it is; what is not listed here would enter unchecked."""
     holding = {
         kind: tuple(

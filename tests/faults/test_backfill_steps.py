@@ -198,7 +198,7 @@ with books(folder / "work" / "ledger") as found:
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace injects the signal")
 @pytest.mark.parametrize(("call", "when"), [("fdatasync", 1), ("fdatasync", 2), ("renameat2", 1)])
-def test_a_kill_inside_the_systems_own_calls_leaves_what_a_repetition_completes(
+def test_killed_system_call_leaves_a_state_that_a_repeat_completes(
     call: str, when: int, make: Callable[[Case], Made]
 ) -> None:
     """The calls that the ledger's engine makes below us, and the exchange itself."""

@@ -67,7 +67,7 @@ def test_it_is_read_without_change(tmp_path: Path) -> None:
     assert sorted(path.name for path in (folder / "store").iterdir()) == ["data.mdb", "lock.mdb"]
 
 
-def test_the_first_open_for_writing_gives_it_a_journal_and_keeps_all_it_has(tmp_path: Path) -> None:
+def test_first_open_for_writing_adds_a_journal_and_keeps_all_rows(tmp_path: Path) -> None:
     folder = old(tmp_path / "s")
     with opened(folder) as recorder:
         assert_whole(recorder)
@@ -193,7 +193,7 @@ def _hold(pipe: Connection, folder: Path, *, readonly: bool) -> None:
     recorder.close()
 
 
-def test_while_another_process_has_it_open_it_stays_as_it_is_and_both_write(tmp_path: Path) -> None:
+def test_store_open_in_another_process_keeps_its_format_and_both_write(tmp_path: Path) -> None:
     """Somebody who knows of no journal would not look there; whether he does cannot be told."""
     folder = old(tmp_path / "s")
     first = Other(_hold_reading, folder)
@@ -313,9 +313,7 @@ def test_on_a_full_disk_it_stays_as_it_is(left_kilobytes: int) -> None:
         assert not journal(folder).exists()
 
 
-def test_a_program_that_knows_the_form_before_refuses_a_store_with_a_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_older_program_refuses_a_store_with_a_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would not see what stands in the journal."""
     opened(old(tmp_path / "s")).close()
     monkeypatch.setattr(lmdb_environment, "FORMAT", 2)

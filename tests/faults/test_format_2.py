@@ -146,7 +146,7 @@ def test_killed_at_any_step_it_opens_again(tmp_path: Path, call: str, when: int)
         assert (rows, done.returncode) == (6, 128 + signal.SIGKILL)
 
 
-def test_a_store_that_is_being_rewritten_is_read_and_written_without_its_journal(tmp_path: Path) -> None:
+def test_store_during_its_rewrite_is_used_without_its_journal(tmp_path: Path) -> None:
     """Whatever the file holds: a kill left it so. While another process reads, it stays so."""
     folder = old(tmp_path / "s")
     inject = "inject=unlink:signal=KILL:when=1"

@@ -50,7 +50,7 @@ def flat(item: Any) -> list[str]:
     return [text for one in item["sum"] for text in flat(one)] if isinstance(item, dict) else [item]
 
 
-def test_processes_that_append_and_compact_at_once_lose_nothing_and_tell_nothing_twice(tmp_path: Path) -> None:
+def test_concurrent_appends_and_compactions_lose_and_repeat_nothing(tmp_path: Path) -> None:
     """A summary says all that it stands for, so what is shown says everything, once, and in each writer's order."""
     path = str(tmp_path / "ledger")
     with app.open(path, create=True):

@@ -69,7 +69,7 @@ def stopped_writer(script: str, ledger: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("script", [STOPPED_IN_TRANSACTION, STOPPED_IN_TURN], ids=["in transaction", "in turn"])
-def test_a_ledger_that_a_stopped_writer_holds_keeps_nobody_waiting_and_loses_nothing(ledger: Path, script: str) -> None:
+def test_ledger_locked_by_a_stopped_writer_delays_and_loses_no_call(ledger: Path, script: str) -> None:
     with stopped_writer(script, ledger):
         call(ledger, before_tool(1))
         call(ledger, after_tool(1))
@@ -262,7 +262,7 @@ module.LMDBRecorder = slow
     assert limits.HOOK_WAIT_S < 1.5 <= limits.HOOK_TOTAL_S < TIMEOUT_S
 
 
-def test_a_call_waits_for_other_writers_as_long_as_the_limit_says_and_not_for_a_close(ledger: Path) -> None:
+def test_call_waits_for_writers_up_to_the_limit_and_not_for_a_close(ledger: Path) -> None:
     script = """
 limits.HOOK_TOTAL_S = 1_000
 from rightful.log.log import Log

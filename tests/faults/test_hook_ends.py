@@ -79,7 +79,7 @@ spool.write_file = late
     ],
     ids=["spool", "select", "before reading", "while keeping"],
 )
-def test_a_call_that_is_ended_where_nothing_was_begun_or_while_it_is_kept_loses_nothing(
+def test_call_terminated_before_its_start_or_while_spooling_loses_nothing(
     ledger: Path, script: str, number: int
 ) -> None:
     assert run(INTERFERING, script.replace("{number}", str(int(number))), ledger, before_tool(1)).returncode == 0
@@ -189,7 +189,7 @@ def test_each_exposure_is_kept_once_while_the_ledger_is_stuck(ledger: Path) -> N
     assert [row.outcome for row in rows(ledger)] == ["appended"] * 6
 
 
-def test_a_lesson_that_cannot_be_an_arm_costs_neither_its_neighbours_nor_the_call(ledger: Path) -> None:
+def test_invalid_lesson_loses_neither_its_neighbours_nor_the_call(ledger: Path) -> None:
     """It stays in the lesson hook's file, and an import of that names it."""
     shown(ledger, "bad\x01arm")
     call(ledger, before_tool(1))

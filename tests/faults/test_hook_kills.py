@@ -51,7 +51,7 @@ def test_a_call_killed_at_any_step_of_spooling_leaves_a_whole_file_or_none(tmp_p
     assert list(tmp_path.rglob("aside/*")) == []
 
 
-def test_a_call_killed_at_any_step_of_draining_loses_nothing_and_repeats_nothing(ledger: Path, tmp_path: Path) -> None:
+def test_call_killed_at_any_step_of_draining_loses_and_repeats_nothing(ledger: Path, tmp_path: Path) -> None:
     spool = Spool(str(ledger), surroundings(tmp_path))
     expected: set[str] = set()
     killed, code, step = 0, 1, 0

@@ -82,7 +82,7 @@ def test_a_part_of_a_record_was_not_written_and_the_whole_of_it_was(tmp_path: Pa
             assert recorder.append([event("next")]) == written + 1
 
 
-def test_a_first_record_that_is_torn_counts_for_nothing_where_the_journal_was_emptied(
+def test_torn_first_record_of_an_emptied_journal_counts_for_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(filled(tmp_path / "s", 3)) as recorder, opened(tmp_path / "s", readonly=True) as reader:
@@ -100,7 +100,7 @@ def test_a_first_record_that_is_torn_counts_for_nothing_where_the_journal_was_em
         assert [each.event.data for each in recorder.read(after=4)] == [b"next"]
 
 
-def test_a_sync_that_failed_leaves_the_outcome_unknown_and_the_handle_goes_on(
+def test_failed_sync_leaves_the_outcome_unknown_and_the_handle_usable(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def fail(fd: int) -> None:

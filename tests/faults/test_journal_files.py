@@ -158,7 +158,7 @@ def _journal_of(older: Path, newer: Path) -> Path:
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_tables_of_an_older_copy_beside_the_journal_of_a_newer_one_are_refused(tmp_path: Path, rounds: int) -> None:
+def test_older_tables_with_the_journal_of_newer_ones_are_refused(tmp_path: Path, rounds: int) -> None:
     """Rows between them are missing."""
     folder, older = filled(tmp_path / "s", 2), tmp_path / "older"
     shutil.copytree(folder, older)
@@ -204,7 +204,7 @@ def test_older_journal_of_current_round_is_one_of_three_undetected_copies(tmp_pa
         assert recorder.head() == 2
 
 
-def test_complete_journal_of_previous_round_is_one_of_three_undetected_copies(tmp_path: Path) -> None:
+def test_whole_journal_of_a_previous_round_is_an_undetected_copy(tmp_path: Path) -> None:
     """It ends with the check that the tables stored, as after a kill between the transaction and the next anchor."""
     folder = filled(tmp_path / "s", 2)
     before = journal(folder).read_bytes()

@@ -146,7 +146,7 @@ def test_who_knows_a_row_that_is_not_there_any_more_overwrites_no_others(
 
 @pytest.mark.parametrize("size", [10, 200_000], ids=["small", "large"])
 @pytest.mark.parametrize("had_a_turn", [False, True])
-def test_who_knows_a_row_in_front_of_the_last_that_is_not_there_any_more_puts_none_in_its_place(
+def test_handle_that_knows_a_lost_earlier_row_writes_nothing_in_its_place(
     tmp_path: Path, size: int, had_a_turn: bool
 ) -> None:
     """The last record that he knows is in the file still, and continues in nothing."""
@@ -165,9 +165,7 @@ def test_who_knows_a_row_in_front_of_the_last_that_is_not_there_any_more_puts_no
 
 
 @pytest.mark.parametrize("others", [("1", "2"), ("dropper", "2"), ("longer" * 50, "2")], ids=["short", "same", "long"])
-def test_who_only_reads_sees_what_was_written_in_the_place_of_what_is_not_there_any_more(
-    tmp_path: Path, others: tuple[str, str]
-) -> None:
+def test_reader_sees_the_rows_that_replaced_lost_ones(tmp_path: Path, others: tuple[str, str]) -> None:
     folder = filled(tmp_path / "s", 2)
     with opened(folder, readonly=True) as reader:
         _forgotten(reader, folder)
@@ -176,7 +174,7 @@ def test_who_only_reads_sees_what_was_written_in_the_place_of_what_is_not_there_
         assert [each.event.data.decode() for each in reader.read()][2:] == list(others)
 
 
-def test_what_is_dropped_and_seen_by_a_reader_in_the_middle_of_a_turn_is_not_written_behind(tmp_path: Path) -> None:
+def test_dropped_row_seen_by_a_reader_is_not_written_after(tmp_path: Path) -> None:
     """The rows of the turn stand behind ones that the reader's look has taken away."""
     folder = filled(tmp_path / "s", 2)
     with opened(folder) as recorder:

@@ -38,7 +38,7 @@ def test_a_read_that_began_before_sees_all_that_stands(tmp_path: Path) -> None:
             assert (last, len(tail.rows)) == (3, 3)
 
 
-def test_a_handle_for_writing_that_cannot_be_had_leaves_the_one_for_reading(tmp_path: Path) -> None:
+def test_failed_open_for_writing_leaves_the_reading_handle(tmp_path: Path) -> None:
     folder = filled(tmp_path / "s")
     with opened(folder, readonly=True) as reader:
         assert reader.head() == 3

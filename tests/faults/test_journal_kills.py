@@ -56,7 +56,7 @@ def held_after_its_last_write(folder: Path) -> Iterator[int]:
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace holds the process")
-def test_a_commit_that_was_killed_before_others_were_told_is_adopted_before_the_journal_grows(tmp_path: Path) -> None:
+def test_unannounced_commit_of_killed_process_is_adopted_before_growth(tmp_path: Path) -> None:
     """Else the next commit into the tables finds its positions taken, and an answered row is gone."""
     with opened(filled(tmp_path / "s", 3)) as recorder:
         env = env_of(recorder)

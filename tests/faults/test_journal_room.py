@@ -33,7 +33,7 @@ def _sized(size: int, *, count: int = 1) -> list[LedgerEvent]:
     return [LedgerEvent(type="t", data=b"d", tags=bare.tags, payload=bytes(each - row_bytes)) for each in sizes]
 
 
-def test_a_commit_of_that_size_goes_into_the_journal_and_a_larger_one_into_the_tables(recorder: LMDBRecorder) -> None:
+def test_commit_up_to_the_limit_goes_to_the_journal_else_to_the_tables(recorder: LMDBRecorder) -> None:
     assert limits.JOURNAL_COMMIT_BYTES == 128 * 1024
     assert recorder.append(_sized(limits.JOURNAL_COMMIT_BYTES)) == 1
     assert recorder.append(_sized(limits.JOURNAL_COMMIT_BYTES, count=3)) == 4
@@ -48,9 +48,7 @@ def test_a_commit_of_that_size_goes_into_the_journal_and_a_larger_one_into_the_t
 
 
 @pytest.mark.parametrize("batch", [1, 64])
-def test_so_many_rows_stand_in_the_journal_and_one_more_takes_all_into_the_tables(
-    recorder: LMDBRecorder, batch: int
-) -> None:
+def test_journal_has_at_most_the_limit_of_rows_before_the_tables_take_them(recorder: LMDBRecorder, batch: int) -> None:
     assert limits.JOURNAL_ROWS == 512
     for _ in range(limits.JOURNAL_ROWS // batch):
         recorder.append([event("journal", tags=("old",))] * batch)

@@ -51,7 +51,7 @@ def _with_payloads(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("number", [1, 3, 4])
-def test_a_flipped_bit_in_any_byte_is_a_damaged_row_and_its_neighbours_are_read(tmp_path: Path, number: int) -> None:
+def test_flipped_bit_in_any_byte_damages_one_row_and_no_neighbour(tmp_path: Path, number: int) -> None:
     folder = _with_payloads(tmp_path / "s")
     before, behind = list(range(1, number)), list(range(number + 1, 6))
     for byte in _each_flip(folder, number):
@@ -67,7 +67,7 @@ def test_a_flipped_bit_in_any_byte_is_a_damaged_row_and_its_neighbours_are_read(
             assert recorder.rows(5)[0].envelope.endswith(b"next"), byte
 
 
-def test_a_row_that_its_leaf_hash_covers_whole_is_read_where_something_else_of_its_record_is_damaged(
+def test_row_covered_by_its_leaf_hash_is_read_despite_other_damage(
     tmp_path: Path,
 ) -> None:
     folder = filled(tmp_path / "s", 5)
@@ -218,9 +218,7 @@ def test_what_is_torn_is_looked_behind_once(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("byte", [0, 6, 14, 22, 26, 30, 70, 110])
-def test_a_last_record_that_is_damaged_was_perhaps_never_durable_and_counts_for_nothing(
-    tmp_path: Path, byte: int
-) -> None:
+def test_unmarked_damaged_last_record_counts_for_nothing(tmp_path: Path, byte: int) -> None:
     folder = unmarked(tmp_path / "s", 3)
     flip(folder, records(folder)[-1][0] + byte)
     with opened(folder) as recorder:
@@ -236,7 +234,7 @@ def _at_each_byte(tmp_path: Path, count: int, use: Callable[[int, LMDBRecorder],
             use(byte, recorder)
 
 
-def test_a_last_record_that_was_marked_durable_is_never_lost_without_a_word(tmp_path: Path) -> None:
+def test_last_record_marked_durable_is_never_lost_silently(tmp_path: Path) -> None:
     """Its rows are read, or named; nothing takes their positions."""
     appended = set()
 
@@ -340,7 +338,7 @@ def test_what_stands_behind_the_last_record_is_cleared(tmp_path: Path, monkeypat
     assert journal(folder).read_bytes()[first.size :][:HEAD_BYTES] == bytes(HEAD_BYTES)
 
 
-def test_where_the_journal_was_emptied_an_older_row_is_never_taken_for_a_new_one(
+def test_older_row_of_an_emptied_journal_is_never_read_as_a_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = filled(tmp_path / "s", 3)

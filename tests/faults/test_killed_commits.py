@@ -98,7 +98,7 @@ def test_while_it_cannot_be_told_of_nothing_is_written(tmp_path: Path, monkeypat
     assert _names(tmp_path / "s") == ["event-1", "event-2", *LARGE, "next"]
 
 
-def test_a_commit_whose_outcome_nobody_knows_is_done_again_before_anything_is_answered(
+def test_commit_of_unknown_outcome_is_repeated_before_any_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk may have it, and a power cut would bring it back in front of what the journal has beyond."""

@@ -52,7 +52,7 @@ def test_nothing_is_lost_of_a_journal_that_is_not_emptied(tmp_path: Path) -> Non
 NEVER_SYNCED = "RowCommitter.sync = lambda session: None; acks = os.open(os.devnull, os.O_WRONLY)"
 
 
-def test_what_was_never_acknowledged_is_there_whole_and_in_order_or_not_at_all(tmp_path: Path) -> None:
+def test_unacknowledged_commits_are_whole_and_in_order_or_missing(tmp_path: Path) -> None:
     """And does not come back when the same, or another of its size, is written in the place of what is torn."""
     assert cut(tmp_path, [[NEVER_SYNCED]], commits=8, rows=100) == []
 
@@ -65,9 +65,7 @@ def test_without_the_sync_of_the_journal_something_is_lost(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("change", [WITHOUT_THE_TABLES_SYNC, WITHOUT_THE_TABLES_LAST_SYNC], ids=["any", "the last"])
-def test_without_the_sync_of_the_tables_before_the_journal_begins_anew_something_is_lost(
-    tmp_path: Path, change: str
-) -> None:
+def test_missing_table_sync_before_a_new_round_loses_rows(tmp_path: Path, change: str) -> None:
     assert cut(tmp_path, [[change]], commits=5)
 
 
@@ -103,9 +101,7 @@ def test_who_follows_is_shown_nothing_that_could_be_lost(tmp_path: Path, how: st
 
 
 @pytest.mark.parametrize(("failing", "rows"), [("2", 100), ("2", 3), ("3+2", 3), ("4+", 3)])
-def test_where_syncs_fail_and_the_system_forgets_the_pages_what_is_said_is_true(
-    tmp_path: Path, failing: str, rows: int
-) -> None:
+def test_answers_are_true_if_syncs_fail_and_the_system_drops_pages(tmp_path: Path, failing: str, rows: int) -> None:
     """Of the journal or of the tables, as it comes."""
     assert cut(tmp_path, [[""]], commits=4, failing=failing, rows=rows) == []
 
@@ -132,7 +128,7 @@ os.fdatasync = fdatasync
 
 
 @pytest.mark.parametrize("failing", ["{1}", "{2, 3}"])
-def test_where_a_sync_fails_every_process_is_told_and_what_each_says_is_true(tmp_path: Path, failing: str) -> None:
+def test_failed_sync_is_reported_to_every_process_and_answers_are_true(tmp_path: Path, failing: str) -> None:
     fails = FORGETTING.replace("{FAILING}", failing)
     never = FORGETTING.replace("{FAILING}", "{}")
     assert cut(tmp_path, [[fails, never], [never]], commits=2, rows=100) == []

@@ -207,7 +207,7 @@ def test_a_command_that_stops_itself_stops_the_job(place: Place, streams: str) -
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what a process waits for is read in /proc")
-def test_a_command_without_a_terminal_that_is_stopped_alone_is_waited_for_and_not_joined(place: Place) -> None:
+def test_stopped_command_without_terminal_is_waited_for_and_not_joined(place: Place) -> None:
     """Nobody would wake us: who stops and wakes the command knows of no other process."""
     process = place.start("--quiet", "--", "sh", "-c", "echo $$; read x; exit 5", stdin=subprocess.PIPE)
     child = int(process.stdout.readline())

@@ -234,7 +234,7 @@ def test_an_error_of_a_work_reaches_its_caller_only(recorder: LMDBRecorder) -> N
     assert recorder.append([event()]) == 2
 
 
-def test_a_thread_that_cannot_start_is_said_and_the_next_append_tries_again(
+def test_thread_that_cannot_start_is_reported_and_the_next_append_retries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As under a limit of processes: the next caller must not wait for a writer that never was."""

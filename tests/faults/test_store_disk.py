@@ -19,7 +19,7 @@ from rightful.storage.recorder import LMDBRecorder
 
 @needs_root
 @pytest.mark.parametrize("small_bytes", [limits.JOURNAL_COMMIT_BYTES, 0], ids=["journal", "tables"])
-def test_a_full_disk_loses_nothing_and_the_handle_goes_on_when_there_is_room(
+def test_full_disk_loses_nothing_and_the_handle_works_once_there_is_room(
     monkeypatch: pytest.MonkeyPatch, small_bytes: int
 ) -> None:
     """The journal has its room from the beginning; the disk is full when it is emptied into the tables."""
@@ -132,7 +132,7 @@ def test_a_file_at_its_limit_is_full_and_the_handle_goes_on_afterwards(tmp_path:
 
 
 @needs_root
-def test_a_read_only_file_system_can_be_read_and_says_why_it_cannot_be_written(tmp_path: Path) -> None:
+def test_read_only_file_system_can_be_read_and_explains_refused_writes(tmp_path: Path) -> None:
     folder = filled(tmp_path / "s")
     (tmp_path / "ro").mkdir()
     if subprocess.run(["mount", "--bind", str(folder), str(tmp_path / "ro")], check=False).returncode:

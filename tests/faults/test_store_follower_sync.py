@@ -48,7 +48,7 @@ def recorder(tmp_path: Path) -> Iterator[LMDBRecorder]:
         yield recorder
 
 
-def test_who_follows_syncs_once_what_another_wrote_and_who_writes_relies_on_it(
+def test_follower_syncs_another_writers_rows_once_and_writers_rely_on_it(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     syncs = _syncs(recorder, monkeypatch)
@@ -78,7 +78,7 @@ def test_who_follows_a_disk_that_cannot_be_synced_is_shown_what_is_there(
     assert syncs == [3]
 
 
-def test_after_the_sync_of_who_follows_failed_who_wrote_is_not_answered_from_another(
+def test_failed_sync_of_follower_is_no_sync_for_the_writer(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system tells each open file of a failure once, and both have the same."""
@@ -112,9 +112,7 @@ def test_after_the_sync_of_who_follows_failed_who_wrote_is_not_answered_from_ano
     assert written == [3, 4]
 
 
-def test_a_sync_that_began_before_what_is_forgotten_was_written_again_proves_nothing(
-    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sync_begun_before_a_rewrite_proves_nothing(recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as that of who follows, while a turn begins after another had failed."""
     _append_unsynced(recorder, monkeypatch)
     syncs, written = _syncs(recorder, monkeypatch), _written(recorder, monkeypatch)
@@ -150,7 +148,7 @@ def test_what_was_synced_before_a_first_turn_is_written_again_in_it(
             assert _journal(anew).durable == 3
 
 
-def test_who_is_about_to_read_when_another_handle_begins_to_write_misses_nothing(
+def test_reader_misses_nothing_when_another_handle_begins_to_write(
     recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process goes on with another open file, and with what it knows."""

@@ -63,7 +63,7 @@ def _go_on(other: Other) -> None:
     assert other.hear() == 2
 
 
-def test_waiting_for_a_stopped_writer_ends_in_time_and_is_not_written_later(tmp_path: Path, held: Other) -> None:
+def test_waiting_for_a_stopped_writer_times_out_and_writes_nothing_later(tmp_path: Path, held: Other) -> None:
     """LMDB's own lock cannot be waited for with a limit: this would hang until the other dies."""
     with opened(tmp_path / "s") as recorder:
         ran: list[int] = []
@@ -100,7 +100,7 @@ def test_a_recorder_closes_while_its_writer_waits_for_a_stopped_one(tmp_path: Pa
     again.close()
 
 
-def test_who_still_waits_when_the_recorder_closes_is_refused_and_not_written(tmp_path: Path, held: Other) -> None:
+def test_caller_that_waits_while_the_recorder_closes_is_refused(tmp_path: Path, held: Other) -> None:
     recorder = opened(tmp_path / "s")
     waiting = threading.Event()
 
@@ -134,7 +134,7 @@ def test_a_killed_writer_gives_its_turn_to_the_next(tmp_path: Path) -> None:
         assert recorder.append([event("mine")]) == 2
 
 
-def test_a_decision_that_is_in_its_commit_when_time_is_over_has_no_known_outcome(
+def test_decision_in_its_commit_at_the_time_limit_has_unknown_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     into_tables(monkeypatch)
@@ -357,7 +357,7 @@ def _come_and_go(pipe: Connection, folder: Path) -> None:
     pipe.send(None)
 
 
-def test_who_looks_at_the_journal_while_another_thread_closes_the_store_is_told(tmp_path: Path) -> None:
+def test_reading_the_journal_while_a_thread_closes_the_store_is_an_error(tmp_path: Path) -> None:
     """He reads in LMDB what the journal continues, while the other waits for him."""
     recorder = opened(filled(tmp_path / "s"))
     assert recorder._store is not None

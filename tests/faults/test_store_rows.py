@@ -38,7 +38,7 @@ def _change(folder: Path, table: bytes, key: bytes, value: bytes | None) -> None
                 txn.put(key, value, db=db)
 
 
-def test_a_flipped_bit_is_a_damaged_row_with_its_position_however_it_is_read(tmp_path: Path) -> None:
+def test_flipped_bit_is_a_damaged_row_at_its_position_for_every_read(tmp_path: Path) -> None:
     """LMDB itself has no page checksums: it served 336 of 400 flips as if nothing were."""
     folder = tabled(tmp_path / "s", 5)
     _flip(folder, b"event-3")

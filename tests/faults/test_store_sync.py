@@ -132,7 +132,7 @@ recorder.append([event("unsynced")])
 """
 
 
-def test_an_answer_that_rests_on_what_another_did_not_sync_waits_for_a_sync(
+def test_answer_that_rests_on_unsynced_rows_of_others_waits_for_a_sync(
     recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A repeat of what a killed process wrote is told that it stands there, so it must."""
@@ -146,7 +146,7 @@ def test_an_answer_that_rests_on_what_another_did_not_sync_waits_for_a_sync(
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EROFS, errno.EINVAL])
-def test_after_a_sync_that_failed_the_outcome_is_unknown_and_the_handle_goes_on(
+def test_failed_sync_leaves_the_outcome_unknown_and_the_handle_usable(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     """EROFS is what a file system says that failed since the write, and is written no more."""
@@ -160,7 +160,7 @@ def test_after_a_sync_that_failed_the_outcome_is_unknown_and_the_handle_goes_on(
     assert [each.event.data for each in recorder.read()] == [b"event-1", b"warm", b"mine", b"next"]
 
 
-def test_after_a_sync_that_failed_the_next_turn_writes_again_what_may_be_forgotten(
+def test_turn_after_a_failed_sync_rewrites_what_may_be_lost(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system forgets a page that it could not write, so a second sync alone would prove nothing."""
@@ -201,7 +201,7 @@ def test_no_record_says_that_what_could_not_be_synced_is_durable(
 
 
 @pytest.mark.parametrize("has_read", [False, True])
-def test_the_first_turn_of_a_process_writes_again_what_another_may_have_failed_to_sync(
+def test_first_turn_of_a_process_rewrites_what_another_failed_to_sync(
     recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_read: bool
 ) -> None:
     """Who opens the file afterwards is not told by the system that a sync failed."""
@@ -247,7 +247,7 @@ def test_while_syncs_fail_nothing_is_said_to_stand_there(
     assert recorder.decide(nothing) == 3
 
 
-def test_who_repeats_what_was_acknowledged_is_answered_without_a_sync_when_a_commit_failed(
+def test_acknowledged_repeat_is_answered_without_sync_after_failed_commit(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as on a full disk."""
@@ -260,7 +260,7 @@ def test_who_repeats_what_was_acknowledged_is_answered_without_a_sync_when_a_com
     assert recorder.decide(nothing) == 2
 
 
-def test_a_commit_that_failed_is_not_taken_for_durable_when_another_has_its_position(
+def test_failed_commit_is_not_durable_when_another_gets_its_position(
     recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was never there; what stands there is another process's, which did not sync it."""
@@ -275,7 +275,7 @@ def test_a_commit_that_failed_is_not_taken_for_durable_when_another_has_its_posi
     assert syncs == [3]
 
 
-def test_what_another_did_not_sync_is_written_again_when_our_own_sync_failed(
+def test_unsynced_rows_of_others_are_rewritten_after_our_failed_sync(
     recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was of its pages too, which may be forgotten."""
@@ -343,7 +343,7 @@ def test_who_closes_waits_for_the_sync_and_what_was_begun_is_answered(
         assert again.head() == 3
 
 
-def test_a_fork_during_a_sync_leaves_it_alone_and_the_child_may_open_the_store(
+def test_fork_during_a_sync_leaves_it_alone_and_the_child_opens_the_store(
     recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = _held(monkeypatch)

@@ -56,9 +56,7 @@ def stored(path: Path) -> tuple[list[str], Completeness]:
 @pytest.mark.sweep
 @pytest.mark.parametrize("when", ["before the commit", "after the commit", "while it acknowledges"])
 @pytest.mark.parametrize("at", [1, 2, 4, 7])
-def test_what_was_acknowledged_is_there_after_a_kill_and_the_turn_can_be_recorded_again(
-    tmp_path: Path, at: int, when: str
-) -> None:
+def test_acknowledged_events_survive_a_kill_and_the_turn_can_be_repeated(tmp_path: Path, at: int, when: str) -> None:
     ledger, whole = tmp_path / "ledger", tmp_path / "whole"
     for path in (ledger, whole):
         rightful.open(path, create=True).close()

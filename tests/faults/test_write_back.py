@@ -89,7 +89,7 @@ def make(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("how", ["KILL", "EIO", "ENOSPC"])
-def test_after_any_step_the_file_is_the_old_one_or_the_new_one_and_again_completes_it(how: str, tmp_path: Path) -> None:
+def test_file_is_old_or_new_after_any_step_and_a_repeat_completes_it(how: str, tmp_path: Path) -> None:
     path = make(tmp_path)
     done = run(EVERY_STEP, tmp_path, how, json.dumps(OWNERS))
     assert done.returncode == 0, done.stderr

@@ -269,7 +269,7 @@ def mine_id(ledger: Ledger) -> str:
     return row.id
 
 
-def test_the_same_take_gets_the_same_also_if_the_other_is_done_between_two_looks(step: Step, ledger: Ledger) -> None:
+def test_repeated_take_gets_the_same_if_the_other_ends_between_two_reads(step: Step, ledger: Ledger) -> None:
     class Looking(Log):
         def read(self, **asked: Any) -> Any:
             found = list(super().read(**asked))

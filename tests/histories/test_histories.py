@@ -26,7 +26,7 @@ def test_what_others_append_while_a_summary_is_made_stays_behind_it() -> None:
     assert (receipt.outcome, receipt.position) == ("appended", 3)
 
 
-def test_what_the_holder_of_a_token_appended_is_covered_and_what_stands_between_is_not() -> None:
+def test_token_owner_covers_its_own_appends_and_not_those_between() -> None:
     kept = histories()
     kept.extend(S, [user("a")])
     token = kept.history(S).token
@@ -66,7 +66,7 @@ def test_nothing_of_a_limited_read_but_its_window_gives_way() -> None:
     assert texts(kept) == ["a", "sum"]
 
 
-def test_the_window_is_what_it_was_when_it_was_read_whatever_calls_come_later() -> None:
+def test_window_stays_as_it_was_read_despite_later_calls() -> None:
     kept = histories()
     kept.extend(S, [call("gone")])
     kept.clear(S)
@@ -128,7 +128,7 @@ def test_each_call_returns_objects_of_its_own() -> None:
     assert texts(kept) == ["a"]
 
 
-def test_by_default_a_call_without_its_output_stays_with_the_thought_before_it() -> None:
+def test_call_without_output_stays_with_its_reasoning_by_default() -> None:
     kept = histories()
     kept.extend(S, [user("a"), thought("t1"), call("1"), output("1"), thought("t2"), thought("t3"), call("2")])
 
@@ -146,7 +146,7 @@ def test_by_default_an_output_whose_call_is_outside_the_window_stays() -> None:
     assert texts(kept) == ["call 1", "out 1", "sum"]
 
 
-def test_a_request_for_approval_and_its_response_are_covered_together_or_not() -> None:
+def test_approval_request_and_response_are_covered_together_or_not_at_all() -> None:
     kept = histories()
     request = {"type": "mcp_approval_request", "id": "r", "content": "request"}
     response = {"type": "mcp_approval_response", "approval_request_id": "r", "content": "response"}
@@ -204,7 +204,7 @@ def test_calls_of_the_chat_shape_are_covered_with_all_their_outputs_or_not() -> 
     assert len(kept.history(S).left_out) == 2
 
 
-def test_a_call_without_its_output_stays_although_its_id_was_used_and_answered_before() -> None:
+def test_unanswered_call_stays_although_its_id_was_answered_before() -> None:
     kept = histories()
     kept.extend(S, [user("a"), call("1"), output("1"), call("1")])
     kept.compact(kept.history(S).token, [user("sum")])
@@ -231,7 +231,7 @@ def test_more_than_one_compaction_can_name_is_refused_with_what_to_do(
     assert texts(kept) == ["a", "sum"][1 - over :]
 
 
-def test_a_name_that_is_no_text_is_refused_in_a_sentence_that_says_its_place_once() -> None:
+def test_name_that_is_not_text_is_refused_with_its_place_once() -> None:
     kept = histories()
     for use in (
         kept.clear,
@@ -313,7 +313,7 @@ def test_a_token_that_names_what_stands_in_another_session_is_refused() -> None:
             kept.compact(Token(S, token.position, "here", wrote=(wrote,)), [user("x")])
 
 
-def test_a_fork_shows_what_stood_there_and_the_two_know_nothing_of_each_other() -> None:
+def test_fork_shows_the_items_of_its_start_and_shares_nothing_later() -> None:
     kept = histories()
     kept.extend(S, [user("a")])
     assert texts(kept, "t:b") == []

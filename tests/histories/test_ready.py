@@ -117,7 +117,7 @@ def test_what_somebody_else_appended_is_not_folded_soon(ledger: Ledger) -> None:
     assert soon.items == [1, 2, 3, 4, 5]
 
 
-def test_what_was_taken_back_or_compacted_here_may_be_much_and_is_not_folded_soon(ledger: Ledger) -> None:
+def test_large_removed_or_compacted_part_is_not_folded_soon(ledger: Ledger) -> None:
     ledger.extend(SESSION, [1, 2])
     token = ledger.history(SESSION).token
     for change in (lambda: ledger.compact(token, ["sum"]), lambda: ledger.pop(SESSION), lambda: ledger.clear(SESSION)):

@@ -15,7 +15,7 @@ from rightful.storage.port import Decision
 from rightful.tokens import Batch, Token
 
 
-def test_a_batch_of_a_run_is_stored_once_in_whatever_process_it_is_sent_again() -> None:
+def test_batch_of_a_run_is_stored_once_whichever_process_resends_it() -> None:
     recorder = MemoryRecorder()
     batch = Batch(run="k", ordinal=0, response_id="r1")
     first = histories(recorder).extend(S, [user("a"), 1, None], batch)
@@ -46,7 +46,7 @@ def test_a_run_without_an_ordinal_is_refused() -> None:
     assert kept.log.head() == 0
 
 
-def test_a_repeated_run_sees_neither_its_first_batches_nor_its_compaction_but_what_it_popped_stays_gone() -> None:
+def test_repeated_run_sees_no_first_batches_and_keeps_its_pops() -> None:
     kept = histories()
     kept.extend(S, [user("a"), user("b")])
     kept.extend(S, [user("k0")], Batch(run="k", ordinal=0))
@@ -97,7 +97,7 @@ def test_a_clear_with_a_key_clears_once() -> None:
     assert texts(kept) == ["b"]
 
 
-def test_the_same_compaction_again_is_the_first_receipt_although_the_token_is_stale_by_then() -> None:
+def test_repeated_compaction_gets_the_first_receipt_despite_a_stale_token() -> None:
     kept = histories()
     kept.extend(S, [user("a")])
     token = kept.history(S).token
@@ -223,7 +223,7 @@ def test_a_batch_larger_than_an_event_is_several_of_one_append(monkeypatch: pyte
     assert len(recorder.events) == 2
 
 
-def test_a_token_can_be_written_down_although_what_is_beside_the_items_fills_an_event(
+def test_token_can_be_stored_although_annotations_fill_an_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "EVENT_BYTES", 20_000)

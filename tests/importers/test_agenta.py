@@ -54,7 +54,7 @@ def test_an_id_that_no_runner_derives_is_kept_and_noted(take: Taker, ledger: Led
     assert (said(report), outcomes(report), only(ledger).id) == ([what], ["appended"], given)
 
 
-def test_without_an_id_a_retry_is_a_duplicate_and_other_content_or_another_place_is_not(take: Taker) -> None:
+def test_retry_without_id_is_a_duplicate_unless_content_or_place_differ(take: Taker) -> None:
     hello = body("message", {"text": "hello"})
 
     report = take(
@@ -80,7 +80,7 @@ def test_the_derived_id_can_be_computed_again(take: Taker, ledger: Ledger) -> No
 
 
 @pytest.mark.parametrize("lacks", ["turn_id", "record_index"])
-def test_without_turn_or_index_nothing_is_collapsed_and_a_note_says_so_once(take: Taker, lacks: str) -> None:
+def test_nothing_is_collapsed_without_turn_or_index_and_one_note_says_so(take: Taker, lacks: str) -> None:
     loose = body("message", {"text": "hello"}) | {lacks: None}
 
     first, again = take(loose, loose), take(loose, loose, loose)
@@ -136,7 +136,7 @@ def test_a_done_without_a_turn_ends_nothing(take: Taker, ledger: Ledger) -> None
     assert (only(ledger).name, only(ledger).turn) == ("done", None)
 
 
-def test_the_span_of_the_turn_stands_at_its_end_and_is_no_part_of_anything_else(take: Taker, ledger: Ledger) -> None:
+def test_span_of_a_turn_is_at_its_end_and_in_nothing_else(take: Taker, ledger: Ledger) -> None:
     """A repeat of a call under another span is the same call."""
     call = body(
         "tool_call", TOOL_CALL, record_id=record_id("sess-1", "call_1", "tool_call", "turn-1"), span_id="a" * 16
@@ -155,7 +155,7 @@ def test_the_type_of_the_event_stands_in_for_one_that_the_record_lacks(take: Tak
     assert only(ledger).content == "hi"
 
 
-def test_a_record_without_a_time_has_that_of_the_record_before_it_and_the_first_that_of_the_file(
+def test_record_without_time_gets_that_of_the_record_before_or_the_file(
     take: Taker, ledger: Ledger, tmp_path: Path
 ) -> None:
     untimed = body("message", {"text": "1"}) | {"timestamp": None}
@@ -204,7 +204,7 @@ BAD: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("bad", "why"), BAD, ids=[str(at) for at in range(len(BAD))])
-def test_a_bad_record_is_answered_with_its_place_and_its_neighbours_are_taken(
+def test_bad_record_is_answered_with_its_place_and_others_are_imported(
     take: Taker, ledger: Ledger, bad: Any, why: str
 ) -> None:
     report = take(body("message", {"text": "1"}), bad, body("message", {"text": "2"}, record_index=1))
@@ -266,9 +266,7 @@ def test_the_id_that_the_store_drew_for_a_delivery_names_no_fact(take: Taker, le
     assert outcomes(report) == ["appended", "duplicate", "duplicate"]
 
 
-def test_an_id_that_was_drawn_is_kept_in_a_body_and_where_nothing_else_names_the_record(
-    take: Taker, ledger: Ledger
-) -> None:
+def test_drawn_id_is_in_the_body_only_if_nothing_else_names_the_record(take: Taker, ledger: Ledger) -> None:
     drawn = "0bd1a1a0-3c7f-4b51-9a64-1f4b6a9f0a01"
     other = drawn.replace("01", "02")
     loose = body("message", {"text": "hello"}) | {"created_at": AT, "record_id": other, "turn_id": None}
@@ -278,7 +276,7 @@ def test_an_id_that_was_drawn_is_kept_in_a_body_and_where_nothing_else_names_the
     assert [row.id for row in ledger.read() if row.type == "message.recorded"] == [drawn, other]
 
 
-def test_a_gap_in_the_rows_of_the_store_proves_nothing_and_one_in_the_bodies_does(take: Taker, ledger: Ledger) -> None:
+def test_gap_in_the_stores_rows_proves_nothing_and_one_in_bodies_does(take: Taker, ledger: Ledger) -> None:
     """The store keeps the first index of a call that it repaired; that of the repair is nowhere."""
     bodies_ = [body("thought", {"text": "1"}), body("done", record_index=2)]
 

@@ -73,7 +73,7 @@ def test_recording_a_call_again_writes_nothing(log: Log, calls: BanditCalls) -> 
     assert [one.get("seq") for one in events(log)] == [None, 1, None, 2, None, None]
 
 
-def test_a_session_of_several_updates_pays_each_once_and_its_last_one_by_default(log: Log, calls: BanditCalls) -> None:
+def test_session_of_several_updates_pays_each_once_and_the_last_by_default(log: Log, calls: BanditCalls) -> None:
     """By the historical rule both calls paid; by the bound one the second is a regrade of the first."""
     calls.update(["a"], 1.0, call="1", session="gptme:fox")
     calls.update(["b"], 0.5, call="2", session="gptme:fox")
@@ -143,7 +143,7 @@ def test_what_is_no_decay_prune_or_name_is_refused(log: Log, calls: BanditCalls)
     assert log.head() == 0
 
 
-def test_calls_of_one_session_from_many_threads_each_get_a_seq_of_their_own(log: Log, calls: BanditCalls) -> None:
+def test_calls_of_one_session_from_many_threads_get_distinct_seqs(log: Log, calls: BanditCalls) -> None:
     def some(thread: int) -> None:
         for number in range(10):
             calls.update(["a"], 0.5, call=f"{thread}/{number}", session="gptme:fox")

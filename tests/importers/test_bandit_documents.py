@@ -133,7 +133,7 @@ BAD: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("bad", "what"), BAD)
-def test_an_arm_that_cannot_be_opened_is_a_problem_with_its_place_and_is_kept_raw(bad: object, what: str) -> None:
+def test_invalid_arm_is_a_problem_with_its_place_and_kept_raw(bad: object, what: str) -> None:
     opened = ParsedState({"arms": {"a": PM, "b": bad, "c": PM}})
 
     assert [str(error) for error in opened.problems] == [what]
@@ -169,7 +169,7 @@ def test_a_name_that_no_arm_can_have_is_a_problem(name: str, what: str) -> None:
         ([], "Expected `object`, got `array`"),
     ],
 )
-def test_a_context_that_cannot_be_opened_is_a_problem_and_costs_no_neighbour(contexts: object, what: str) -> None:
+def test_invalid_context_is_a_problem_and_loses_no_neighbour(contexts: object, what: str) -> None:
     value = {"arms": {"x": SIX}, "contextual_arms": contexts}
     opened = ParsedState(value)
 

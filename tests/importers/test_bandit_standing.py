@@ -71,9 +71,7 @@ def test_a_tools_own_bytes_that_were_put_back_open_a_balance(
     assert means(ledger) == {"x": (2.5, 1.5, 2)}
 
 
-def test_bytes_that_an_earlier_version_opened_with_fewer_words_are_there_already(
-    ledger: Ledger, imported: Importer, tmp_path: Path
-) -> None:
+def test_bytes_opened_by_an_earlier_version_are_duplicates(ledger: Ledger, imported: Importer, tmp_path: Path) -> None:
     """A conflict would take the balance away; and the bytes are the same."""
     path = write(tmp_path / "b.json", state())
     source, sha256 = os.path.realpath(path), hashlib.sha256(path.read_bytes()).hexdigest()
@@ -113,7 +111,7 @@ def test_other_bytes_than_those_that_were_written_open_their_balance(
     assert [one.appended for one in imported("bandit-state", path)] == [1]
 
 
-def test_arms_that_another_balance_has_too_are_worth_a_note_that_stays_the_same(
+def test_arms_of_another_balance_get_a_note_that_stays_the_same(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:
     a = write(tmp_path / "a.json", state(arms={"x": ARM, "y": ARM}))

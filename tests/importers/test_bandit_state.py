@@ -54,7 +54,7 @@ def test_a_balance_stands_on_the_prior_and_again_adds_nothing(
     assert means(ledger) == {"x": (2.5, 1.5, 2)}
 
 
-def test_a_file_that_was_written_since_opens_a_new_balance_and_the_newest_counts(
+def test_rewritten_file_opens_a_new_balance_and_the_newest_counts(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:
     path = tmp_path / "bandit-state.json"
@@ -154,7 +154,7 @@ def test_the_digest_is_of_the_bytes_and_not_of_what_they_say(
     assert [one.sha256 for one in balances(ledger)] == [hashlib.sha256(path.read_bytes()).hexdigest()]
 
 
-def test_the_digest_is_of_the_bytes_that_were_read_though_the_file_is_replaced_meanwhile(
+def test_digest_is_of_the_bytes_read_though_the_file_is_replaced(
     ledger: Ledger, imported: Importer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another writer puts a new file in its place between the reading and the append."""

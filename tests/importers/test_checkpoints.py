@@ -220,7 +220,7 @@ def test_how_far_a_long_file_was_read_is_kept_on_the_way(
     assert places == [52, 91]
 
 
-def test_a_file_that_was_rewritten_keeps_the_old_checkpoint_until_it_was_read_whole(
+def test_rewritten_file_keeps_its_checkpoint_until_it_was_read_whole(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.jsonl"
@@ -346,7 +346,7 @@ def test_another_program_reads_again(ledger: Ledger, tmp_path: Path, monkeypatch
     assert begin(import_once(ledger, Diary(), tmp_path / "a.jsonl")) == 0
 
 
-def test_what_stands_behind_the_place_of_a_rewritten_file_is_held_up_to_the_limit(
+def test_data_after_the_place_of_a_rewritten_file_is_kept_up_to_the_limit(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.jsonl"

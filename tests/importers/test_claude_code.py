@@ -28,7 +28,7 @@ def test_a_prompt_that_is_one_text_block_says_the_same_as_a_plain_text() -> None
     assert read([user("u1", None, blocks)]) == read([user("u1", None, "Fix it")])
 
 
-def test_images_stay_parts_of_the_prompt_and_results_beside_them_are_results() -> None:
+def test_images_stay_in_the_prompt_and_results_with_them_are_results() -> None:
     parts = [{"type": "text", "text": "see"}, IMAGE]
     answer = {"type": "tool_result", "tool_use_id": "t", "content": "ok", "is_error": True}
 
@@ -91,7 +91,7 @@ def test_calls_and_results_of_the_servers_own_tools_are_calls_and_results() -> N
     assert told(said, "tool_result.snapshotted", "call", "output") == [("s", [{"url": "https://example.org"}])]
 
 
-def test_a_block_that_nobody_knows_is_kept_as_data_and_its_neighbours_are_read() -> None:
+def test_unknown_block_is_kept_as_data_and_its_neighbours_are_read() -> None:
     unknown = {"type": "hologram", "beam": 1}
 
     said = read([model("a1", "u", "one", unknown, "two")])
@@ -111,7 +111,7 @@ def test_a_block_that_nobody_knows_is_kept_as_data_and_its_neighbours_are_read()
         ("bare", "Expected an object with a `type` - at `$.message.content[1]`"),
     ],
 )
-def test_a_broken_block_is_a_problem_with_its_place_and_its_neighbours_are_read(block: Any, what: str) -> None:
+def test_broken_block_is_a_problem_with_its_place_and_others_are_read(block: Any, what: str) -> None:
     row = model("a1", "u", "one", {"type": "text", "text": "x"}, "two")
     row["message"]["content"][1] = block
 
@@ -131,14 +131,14 @@ def test_a_broken_block_is_a_problem_with_its_place_and_its_neighbours_are_read(
         (user("u1", None, "x") | {"sessionId": "unknown"}, "$.sessionId"),
     ],
 )
-def test_a_line_of_a_known_type_with_another_shape_is_refused_with_its_place(row: dict[str, Any], place: str) -> None:
+def test_line_of_known_type_with_another_shape_is_refused_with_its_place(row: dict[str, Any], place: str) -> None:
     with pytest.raises(InvalidEventError) as error:
         read([row])
 
     assert error.value.place == place
 
 
-def test_the_last_usage_of_an_answer_counts_and_equal_ones_are_not_said_again() -> None:
+def test_last_usage_of_an_answer_counts_and_equal_ones_are_not_repeated() -> None:
     """claude-code#87303: the sum over its lines is 1.8 times of it."""
     rows = [
         model("a1", "u", "one", usage={"input_tokens": 4, "output_tokens": 3, "service_tier": "standard"}),
@@ -230,7 +230,7 @@ def test_which_lines_were_read_of_a_longer_file_is_told() -> None:
     assert data["data"]["result"] == {"file": {"numLines": 10, "startLine": 5, "totalLines": 90}}
 
 
-def test_lines_without_an_id_are_told_apart_by_their_content_and_how_often_it_stood_there() -> None:
+def test_lines_without_id_are_distinguished_by_content_and_occurrence() -> None:
     mode = {"type": "mode", "mode": "normal", "sessionId": A}
     title = {"type": "ai-title", "aiTitle": "Fix", "sessionId": A}
 
@@ -266,7 +266,7 @@ def test_lessons_that_a_hook_put_into_a_transcript_are_no_exposures_here() -> No
     assert of(said, "exposure.recorded") == []
 
 
-def test_a_line_without_a_time_has_that_of_the_line_before_and_the_first_that_of_the_next() -> None:
+def test_line_without_time_gets_that_of_the_line_before_or_else_after() -> None:
     title = {"type": "ai-title", "aiTitle": "Fix", "sessionId": A}
 
     said = of(read([title, user("u1", None, "x"), title]), "data.recorded")

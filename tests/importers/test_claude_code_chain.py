@@ -41,7 +41,7 @@ def test_a_compaction_covers_all_up_to_the_line_that_it_names() -> None:
     assert event["session"] == f"claude-code:{A}"
 
 
-def test_a_compaction_that_names_a_line_without_an_item_covers_up_to_the_item_before_it() -> None:
+def test_compaction_that_names_a_line_without_item_covers_items_before_it() -> None:
     rows = [*asked_twice(line("system", "s5", "a4", subtype="turn_duration")), user("u6", "s5", "late")]
 
     assert told(read([*rows, boundary("b7", "s5")]), "history.compacted", "covers") == [
@@ -81,7 +81,7 @@ def test_a_stream_log_tells_of_the_same_compaction_without_a_conflict() -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_compaction_is_shown_once_though_a_log_knows_less_of_what_it_covers(
+def test_compaction_is_shown_once_though_a_log_knows_less_of_its_cover(
     ledger: Ledger, imported: Importer, tmp_path: Path, first: int
 ) -> None:
     """The log of a session that was resumed begins with the compaction of what stands in the transcript alone."""
@@ -107,13 +107,13 @@ def test_the_summary_in_a_log_never_conflicts_with_that_in_the_transcript(
     assert (entry.summary, entry.hidden, entry.meta) == (True, True, True)
 
 
-def test_a_compaction_that_stands_twice_in_a_file_never_covers_what_came_after_it() -> None:
+def test_compaction_that_occurs_twice_never_covers_what_followed_it() -> None:
     rows = [*asked_twice(), boundary("b6", "a4"), user("u7", "b6", "so far"), boundary("b6", "a4")]
 
     assert told(read(rows), "history.compacted", "covers") == [[{"first": None, "last": item("a4")}]]
 
 
-def test_a_user_who_goes_back_and_asks_something_else_takes_back_what_followed() -> None:
+def test_user_who_goes_back_and_asks_again_removes_what_followed() -> None:
     said = of(read(asked_twice(user("u5", "a2", "Rather explain it"))), "history.popped", "message.recorded")
 
     assert [one["type"] for one in said[-2:]] == ["history.popped", "message.recorded"]
@@ -204,7 +204,7 @@ def test_attachments_and_marked_messages_that_branch_off_are_no_going_back() -> 
         [model("a4", "u3", call("t")), result("u5", "a4", "t")],
     ],
 )
-def test_what_is_still_worked_on_may_be_another_processes_and_is_not_taken_back(working: list[Row]) -> None:
+def test_unfinished_work_may_be_another_processs_and_is_not_removed(working: list[Row]) -> None:
     rows = [*asked_twice()[:3], *working, user("u6", "a2", "from another process?")]
 
     assert popped(rows) == []
@@ -274,7 +274,7 @@ def test_the_state_of_a_chain_stays_small_and_holds_all_that_is_needed() -> None
     assert event["items"] == [{"first": item("u901"), "last": item("a999")}]
 
 
-def test_a_copy_of_a_history_that_was_compacted_or_gone_back_in_takes_nothing_back() -> None:
+def test_copy_of_a_compacted_or_rewound_history_removes_nothing() -> None:
     """claude-code#5034: the copied prompts stand in no list of prompts to go back to any more."""
     rows = asked_twice(user("u5", "a2", "Rather explain it"), model("a6", "u5", "So.", stop="end_turn"))
     rows = [*rows, boundary("b7", "a6"), user("u8", "b7", "so far", isCompactSummary=True)]

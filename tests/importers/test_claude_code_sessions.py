@@ -61,7 +61,7 @@ def test_the_order_of_an_ancestor_and_its_copy_makes_no_difference(
     assert (last.appended, last.conflicts) == (0, 0)
 
 
-def test_a_file_with_three_sessions_resumes_the_last_one_and_names_them_all() -> None:
+def test_file_with_three_sessions_resumes_the_last_and_names_all() -> None:
     rows = [*conversation(), user("u5", "a4", "go on", sessionId=C), user("u6", "u5", "and on", sessionId=B)]
 
     said = read(rows, f"/p/{B}.jsonl")
@@ -71,7 +71,7 @@ def test_a_file_with_three_sessions_resumes_the_last_one_and_names_them_all() ->
     assert started["extra"] == {"version": "2.1", "resumes": f"claude-code:{C}", "ancestors": ancestors}
 
 
-def test_a_fork_that_wrote_its_own_id_over_the_copy_has_a_history_of_its_own(
+def test_fork_that_wrote_its_id_over_the_copy_has_its_own_history(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:
     parent, fork = (written(tmp_path / f"{session}.jsonl", conversation(session)) for session in (A, B))
@@ -222,7 +222,7 @@ def test_a_subagent_says_the_same_inline_at_the_top_and_below_its_parent() -> No
     assert of(read([row], f"/p/{A}.jsonl"), "session.linked", "message.recorded", "session.started") == of(below)
 
 
-def test_inline_sidechains_of_old_versions_are_told_apart_by_where_they_begin() -> None:
+def test_inline_sidechains_of_old_versions_are_split_where_they_begin() -> None:
     rows = [
         user("u1", None, "main"),
         user("u2", None, "first", isSidechain=True),
@@ -245,7 +245,7 @@ def test_inline_sidechains_of_old_versions_are_told_apart_by_where_they_begin() 
     ]
 
 
-def test_what_a_stream_log_says_of_a_subagent_is_below_the_call_that_began_it() -> None:
+def test_subagent_lines_of_a_stream_log_belong_to_their_call() -> None:
     row = in_log(user("u1", None, "Find it")) | {"parent_tool_use_id": "toolu_01C"}
 
     said = read([row], LOG)
@@ -281,7 +281,7 @@ def test_a_line_that_says_no_session_is_its_files() -> None:
     assert told(said, "data.recorded", "name", "session")[0] == ("summary", f"claude-code:{B}")
 
 
-def test_a_spoken_line_that_says_no_session_in_a_file_that_says_none_is_refused() -> None:
+def test_line_without_session_in_a_file_without_session_is_refused() -> None:
     row = {name: value for name, value in user("u1", None, "x").items() if name != "sessionId"}
     with pytest.raises(InvalidEventError, match="neither this line nor the file's name has one"):
         read([row], "-")

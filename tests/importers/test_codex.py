@@ -40,7 +40,7 @@ def context(turn: str | None = TURN, model: str = "gpt-5", **fields: Any) -> rea
     return line("turn_context", ({} if turn is None else {"turn_id": turn}) | {"model": model, "cwd": "/w"} | fields)
 
 
-def test_a_session_begins_with_what_its_first_line_says_and_its_model_follows() -> None:
+def test_session_begins_with_its_first_line_and_its_model_follows() -> None:
     events = read(meta(), began(), context(), context(model="gpt-6"), whole=True)
 
     facts = {"originator": "codex-tui", "cli_version": "0.99.0", "source": "cli"}
@@ -124,7 +124,7 @@ def test_a_message_that_is_said_twice_in_a_turn_is_told_twice() -> None:
     assert len({id_of(one) for one in of(events, MESSAGE)}) == 2
 
 
-def test_reasoning_that_stands_in_both_forms_is_told_once_with_what_is_encrypted() -> None:
+def test_reasoning_in_both_forms_is_recorded_once_with_its_encrypted_part() -> None:
     summary = [{"type": "summary_text", "text": text} for text in ("one", "two")]
     shown = [event("agent_reasoning", text=text) for text in ("one", "two")]
 
@@ -135,7 +135,7 @@ def test_reasoning_that_stands_in_both_forms_is_told_once_with_what_is_encrypted
     assert (id_of(thoughts[0]), thoughts[2]["extra"]) == (id_of(thoughts[2]), {"encrypted_content": "eA=="})
 
 
-def test_the_last_word_of_a_failed_turn_is_kept_and_that_of_another_is_not_told_again() -> None:
+def test_final_message_of_a_failed_turn_is_kept_and_others_not_repeated() -> None:
     alone = read(ended(last_agent_message="so far"))
     beside = read(said("so far"), ended(last_agent_message="so far"))
 
@@ -229,7 +229,7 @@ def test_no_id_rests_on_a_time_or_a_number_of_a_line() -> None:
     assert [id_of(one) for one in of(read(*rows))] == [id_of(one) for one in of(read(*moved))]
 
 
-def test_an_agent_that_is_spawned_is_linked_by_its_own_file_and_by_its_parents() -> None:
+def test_spawned_agent_is_linked_by_its_own_file_and_by_its_parents() -> None:
     child = V4[0]
     source = {"subagent": {"thread_spawn": {"parent_thread_id": PARENT, "depth": 1}}}
     of_child = read(meta(child, source=source), whole=True)

@@ -25,7 +25,7 @@ def rolled_back(count: int) -> dict[str, object]:
     return event("thread_rolled_back", num_turns=count)
 
 
-def test_a_compaction_covers_all_before_it_and_puts_the_new_history_in_its_place() -> None:
+def test_compaction_covers_all_before_it_and_inserts_the_new_history() -> None:
     events = read(*ROWS, compacted(replacement_history=[USER]), event("context_compacted"), said("after"))
 
     last = next(one for one in of(events, *ITEMS) if one.get("content") == "Three.")
@@ -65,7 +65,7 @@ def test_a_rollback_takes_the_last_turns_that_a_person_began(count: int, first: 
     assert notes(events) == []
 
 
-def test_context_before_a_prompt_goes_with_it_and_that_before_the_first_stays() -> None:
+def test_context_goes_with_its_prompt_and_that_before_the_first_stays() -> None:
     rules, place = said("rules", "developer"), said("<environment_context>", "user")
     rows = [rules, *TURNS[0], place, rules, *TURNS[1]]
 
@@ -128,7 +128,7 @@ def test_compaction_before_its_turn_asked_is_undone_with_the_turn(items: list[ob
     assert last["covers"] == [{"first": None, "last": ids["Two."]}]
 
 
-def test_compaction_that_is_a_turn_of_its_own_is_undone_with_the_turn_before_it() -> None:
+def test_compaction_in_its_own_turn_is_undone_with_the_turn_before_it() -> None:
     own = [began(V4[0]), compacted(replacement_history=[USER]), ended(V4[0])]
     third = [began(V4[1]), said("three", "user")]
 

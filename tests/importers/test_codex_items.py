@@ -95,7 +95,7 @@ def test_the_shell_a_search_and_an_image_of_codex_itself_are_calls() -> None:
     assert told(events, RESULT, "call", "output") == [("t", [1]), ("ig", "aGk=")]
 
 
-def test_a_call_without_an_id_is_told_by_its_content_and_how_often_it_was_made() -> None:
+def test_call_without_id_is_identified_by_content_and_occurrence() -> None:
     one, other = ({"type": "open_page", "url": text} for text in "xy")
 
     events = read(*(item("web_search_call", action=action) for action in (one, other, one)))
@@ -131,7 +131,7 @@ def test_the_phase_of_an_answer_is_kept() -> None:
     assert told(read(said("hm", phase="commentary")), MESSAGE, "extra") == [{"phase": "commentary"}]
 
 
-def test_reasoning_is_a_thought_a_text_and_what_is_encrypted_stands_with_the_first() -> None:
+def test_reasoning_is_a_thought_and_a_text_with_the_encrypted_part_first() -> None:
     summary = [{"type": "summary_text", "text": "one"}, {"type": "summary_text", "text": "two"}]
     more = [{"type": "reasoning_text", "text": "raw"}]
     row = item("reasoning", summary=summary, content=more, encrypted_content="eA==")

@@ -129,7 +129,7 @@ def test_a_compaction_that_never_said_that_it_began_covers_all_before_it() -> No
     assert told(events, COMPACTED, "covers") == [[{"first": None, "last": [eid("u1"), 0]}]]
 
 
-def test_a_rewind_to_the_first_message_behind_a_compaction_leaves_its_summary_last() -> None:
+def test_rewind_to_the_first_message_after_a_compaction_leaves_its_summary() -> None:
     """It ran while the session went on, so what came before that message was covered only later."""
     rewound = record("session.snapshot_rewind", "w8", upToEventId=uid("u6"), eventsRemoved=1)
     events = read(asked("u1", "a"), BEGINS, asked("u6", "b"), compacted("k7"), rewound, compacted("k9"))
@@ -201,7 +201,7 @@ def test_a_rewind_to_what_is_no_message_in_the_history_is_data(to: str) -> None:
     ]
 
 
-def test_rewind_to_what_was_compacted_undoes_the_compaction_and_to_what_came_later_does_not() -> None:
+def test_rewind_before_a_compaction_undoes_it_and_one_after_it_does_not() -> None:
     rows = [asked("u1", "a"), BEGINS, asked("u6", "b"), compacted("k7")]
 
     behind, later = read(*rows, rewind("w8", "u1")), read(*rows, rewind("w8", "u6"))

@@ -83,7 +83,7 @@ def test_a_file_that_grows_on_after_a_rewind_takes_nothing_back_again(ledger: Le
     assert len(popped(ledger)) == 1
 
 
-def test_a_file_that_lost_no_message_of_the_user_at_its_end_takes_nothing_back(ledger: Ledger, file: Path) -> None:
+def test_file_without_lost_user_messages_removes_nothing(ledger: Ledger, file: Path) -> None:
     imported(ledger, file, *KEPT, *TAKEN)
 
     imported(ledger, file, *KEPT[:1], *KEPT[2:], *TAKEN)

@@ -22,7 +22,7 @@ def test_a_file_that_does_not_begin_whole_is_its_folders() -> None:
 
 
 @pytest.mark.parametrize("path", ["/tmp/events.jsonl", "-"])
-def test_records_before_any_start_in_a_folder_that_names_nobody_are_nobodys(path: str) -> None:
+def test_records_before_any_start_in_an_unnamed_folder_have_no_session(path: str) -> None:
     with pytest.raises(InvalidEventError, match="its session is unknown"):
         read(asked("u1", "hi"), path=path, whole=True)
 

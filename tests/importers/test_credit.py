@@ -212,7 +212,7 @@ def test_an_id_that_was_not_given_is_null_in_the_key(ledger: Ledger) -> None:
     ]
 
 
-def test_run_twice_it_credits_once_also_when_the_hook_wrote_its_set_in_another_order(ledger: Ledger) -> None:
+def test_second_run_credits_nothing_though_the_hooks_set_is_reordered(ledger: Ledger) -> None:
     append(ledger, FOUND, "w", "e", reward=0.8)
 
     assert append(ledger, FOUND._replace(arms=("x.md", "y.md")), "w", "e", reward=0.8) == ["duplicate", "duplicate"]

@@ -194,7 +194,7 @@ def test_an_indented_document_is_one_object() -> None:
     assert read(json.dumps(document, indent=2).encode()) == [Found(1, document)]
 
 
-def test_a_file_that_only_begins_like_an_indented_document_is_read_line_by_line() -> None:
+def test_file_that_only_begins_like_an_indented_document_is_read_by_line() -> None:
     assert read(b'{\n{"b": 2}\n') == [Problem(1, CUT_SHORT), B]
 
 

@@ -30,7 +30,7 @@ def test_a_folder_is_walked_in_order_without_following_links(tmp_path: Path) -> 
     ]
 
 
-def test_what_tells_of_a_session_beside_its_own_transcript_is_read_behind_it(tmp_path: Path) -> None:
+def test_other_files_of_a_session_are_read_after_its_transcript(tmp_path: Path) -> None:
     names = (
         "claude/7.jsonl",
         "gptme/a/conversation.jsonl",
@@ -103,7 +103,7 @@ def test_a_walk_ends_at_its_limit(tmp_path: Path) -> None:
     assert limits.WALK_ENTRIES == 1_000_000
 
 
-def test_a_folder_that_cannot_be_read_is_reported_and_the_others_are_walked(tmp_path: Path) -> None:
+def test_unreadable_folder_is_reported_and_the_others_are_walked(tmp_path: Path) -> None:
     assert list(walk(str(tmp_path / "none"))) == [
         (str(tmp_path / "none"), Problem(None, "could not be read: No such file or directory"))
     ]

@@ -130,7 +130,7 @@ def test_only_the_conversation_itself_says_that_the_session_began(
     assert [row.type for row in ledger.read()] == ["message.recorded", "data.recorded"]
 
 
-def test_a_message_that_stands_twice_in_one_file_is_two_facts_and_the_file_twice_is_not(
+def test_message_twice_in_a_file_is_two_facts_and_a_repeated_file_is_not(
     ledger: Ledger, imported: Importer, main: Path
 ) -> None:
     write(main, lessons(header()), lessons(header()))
@@ -222,7 +222,7 @@ def test_a_message_that_is_not_injected_shows_no_lessons(
         ({"a": 1}, "Object missing required field `role` - at `$`"),
     ],
 )
-def test_a_message_of_another_form_is_a_problem_and_its_neighbours_are_imported(
+def test_message_of_another_form_is_a_problem_and_others_are_imported(
     ledger: Ledger, imported: Importer, main: Path, row: object, what: str
 ) -> None:
     [report] = imported("gptme", write(main, message(), row, lessons(header("z.md"))))
@@ -306,7 +306,7 @@ def test_a_model_that_is_known_later_is_said_later(ledger: Ledger, imported: Imp
         ("a\nb/conversation.jsonl", "Expected a session id, got 'a\\nb', which is not a valid name"),
     ],
 )
-def test_lessons_of_a_file_that_does_not_say_whose_they_are_are_a_problem_in_a_folder_too(
+def test_lessons_of_an_unnamed_owner_are_a_problem_in_a_folder_too(
     ledger: Ledger, imported: Importer, tmp_path: Path, name: str, what: str
 ) -> None:
     path = write(tmp_path / "logs" / name, lessons(header()))
@@ -319,9 +319,7 @@ def test_lessons_of_a_file_that_does_not_say_whose_they_are_are_a_problem_in_a_f
     assert (named.exit_code, found.exit_code, found.passed, list(ledger.read())) == (2, 2, 0, [])
 
 
-def test_messages_outside_of_conversations_that_show_no_lessons_are_passed_over_in_a_folder(
-    imported: Importer, tmp_path: Path
-) -> None:
+def test_messages_without_lessons_outside_conversations_are_skipped(imported: Importer, tmp_path: Path) -> None:
     path = write(tmp_path / "logs" / "fox" / "messages.jsonl", message(), message("assistant"))
 
     [named], [found] = imported("gptme", path), imported("auto", tmp_path / "logs")

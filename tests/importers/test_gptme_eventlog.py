@@ -45,7 +45,7 @@ def test_the_event_log_says_what_was_undone(ledger: Ledger, imported: Importer, 
     assert {one.at.isoformat() for one in popped(ledger)} == {"2026-08-01T10:16:05.000001+00:00"}
 
 
-def test_a_message_that_comes_again_after_an_undo_is_the_same_fact_as_in_the_conversation(
+def test_message_repeated_after_undo_is_the_fact_of_the_conversation(
     ledger: Ledger, imported: Importer, folder: Path
 ) -> None:
     log = [appended(1, A), appended(2, B), event(3, "undo", n=1), appended(4, B), appended(5, B)]

@@ -44,7 +44,7 @@ def test_code_in_a_line_opens_no_fence(ledger: Ledger, imported: Importer, main:
 @pytest.mark.parametrize(
     "text", ["```python\nx = 1\n", "```python\nx = 1\n```\n", "`` ` ``\n", "```a``` inline\n", "~~~\n```\n"]
 )
-def test_a_lesson_behind_a_fence_is_shown_also_where_the_fence_is_never_closed(
+def test_lesson_after_a_fence_is_shown_though_the_fence_is_never_closed(
     ledger: Ledger, imported: Importer, main: Path, text: str
 ) -> None:
     imported("gptme", write(main, lessons(header("x.md") + text, header("z.md"))))
@@ -59,7 +59,7 @@ OPEN = "So it begins:\n\n```python\nx = 1\n"
     "own", ["```sh\nls\n```\n", "```\nls\n```\n", "```\na\n```\n\n```sh\nb\n```\n", "~~~\n```\n~~~\n"]
 )
 @pytest.mark.parametrize("between", ["", header("y.md") + "Text.\n"])
-def test_a_fence_that_a_lesson_leaves_open_swallows_none_that_has_fences_of_its_own(own: str, between: str) -> None:
+def test_unclosed_fence_of_a_lesson_hides_no_lesson_with_its_own_fences(own: str, between: str) -> None:
     content = lessons(header("x.md") + OPEN, between, header("z.md") + own)["content"]
 
     found, quoted = lessons_in(content)

@@ -103,7 +103,7 @@ def test_an_import_that_is_killed_on_what_it_grew_by_changes_nothing(tmp_path: P
     assert same_after_kills(KIND, "fox/conversation.jsonl", data, tmp_path, grown=[cut]) >= 4
 
 
-def test_an_import_that_is_killed_while_it_says_what_was_undone_changes_nothing(tmp_path: Path) -> None:
+def test_import_killed_while_it_records_removals_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "file" / "fox" / "conversation.jsonl"
     steps = 0
     expected: Rows = []

@@ -82,7 +82,7 @@ def test_what_stands_twice_and_then_once_was_taken_back_once(ledger: Ledger, fol
     assert history(ledger) == ["a", "b"]
 
 
-def test_a_conversation_that_was_written_anew_and_says_the_same_took_nothing_back(ledger: Ledger, folder: Path) -> None:
+def test_rewritten_conversation_with_equal_content_removed_nothing(ledger: Ledger, folder: Path) -> None:
     path = main_of(folder, A, B)
     again(ledger, path)
     path.write_text("".join(json.dumps(one, indent=None, separators=(",", ":")) + "\n" for one in (A, B, C)))
@@ -232,7 +232,7 @@ def test_a_copy_waits_for_its_conversation_to_be_whole(
     assert list(ledger.read()) == []
 
 
-def test_lessons_that_are_broken_in_a_branch_are_a_problem_and_the_message_was_taken_back(
+def test_broken_lessons_of_a_branch_are_a_problem_and_the_message_removed(
     ledger: Ledger, imported: Importer, folder: Path
 ) -> None:
     broken = lessons("nothing")
@@ -280,7 +280,7 @@ def test_a_branch_without_its_conversation_is_taken_as_it_is(ledger: Ledger, imp
     assert (history(ledger), popped(ledger)) == (["a", "b"], [])
 
 
-def test_a_conversation_that_grows_while_its_branch_is_read_takes_nothing_back(ledger: Ledger, folder: Path) -> None:
+def test_conversation_that_grows_while_its_branch_is_read_removes_nothing(ledger: Ledger, folder: Path) -> None:
     """What was not there when it was read first is looked for again."""
     main = main_of(folder, A)
     reader = Gptme().reader(Origin(str(folder / "branches" / "main-undo-0.jsonl"), 0))
@@ -292,7 +292,7 @@ def test_a_conversation_that_grows_while_its_branch_is_read_takes_nothing_back(l
     assert main.exists()
 
 
-def test_what_the_log_the_backup_and_the_conversation_tell_is_taken_back_once(
+def test_message_removed_by_log_backup_and_conversation_is_removed_once(
     ledger: Ledger, imported: Importer, folder: Path
 ) -> None:
     again(ledger, main_of(folder, A, B))

@@ -113,9 +113,7 @@ def test_a_result_behind_a_result_tells_of_itself_alone(ledger: Ledger, imported
     assert [row.type for row in ledger.read()] == ["tool_result.snapshotted"]
 
 
-def test_a_record_that_was_changed_is_a_problem_and_its_neighbours_are_imported(
-    ledger: Ledger, imported: Importer, folder: Path
-) -> None:
+def test_changed_record_is_a_problem_and_others_are_imported(ledger: Ledger, imported: Importer, folder: Path) -> None:
     shutil.copytree(SAMPLES, folder)
     path = folder / "41c2-0002-save-pre.json"
     changed = json.loads(path.read_text()) | {"tool": "shell"}

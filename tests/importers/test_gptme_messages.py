@@ -97,7 +97,7 @@ def test_metadata_without_a_number_is_data(ledger: Ledger, imported: Importer, m
     ]
 
 
-def test_metadata_that_comes_later_or_stands_in_one_file_only_is_no_conflict(
+def test_metadata_that_is_late_or_in_one_file_only_does_not_conflict(
     ledger: Ledger, imported: Importer, main: Path
 ) -> None:
     bare = said(1, "assistant", CALL)
@@ -145,7 +145,7 @@ def test_a_tool_that_failed_is_an_error(ledger: Ledger, imported: Importer, main
     assert [one.is_error for one in of(ledger, ToolResultSnapshotted)] == [True]
 
 
-def test_calls_without_an_id_are_answered_by_the_system_messages_behind_them(
+def test_calls_without_id_are_answered_by_the_system_messages_after_them(
     ledger: Ledger, imported: Importer, main: Path
 ) -> None:
     calls = said(1, "assistant", "```shell\nls\n```\n\n```save x.py\n1\n```")
@@ -230,7 +230,7 @@ def test_settings_that_cannot_be_read_are_a_note(
     assert (report.exit_code, len(of(ledger, SessionStarted))) == (0, 1)
 
 
-def test_a_folder_that_an_older_version_compacted_into_says_where_it_comes_from(
+def test_folder_compacted_into_by_an_older_version_names_its_source(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:
     name = "fox-compacted-20260801-101500-compacted-20260802-101500"
@@ -240,7 +240,7 @@ def test_a_folder_that_an_older_version_compacted_into_says_where_it_comes_from(
     assert (plain.extra, more.extra) == (None, {"forked_from": "gptme:fox"})
 
 
-def test_a_message_without_a_time_has_the_last_one_and_the_first_that_of_the_file(
+def test_message_without_time_gets_the_last_one_or_that_of_the_file(
     ledger: Ledger, imported: Importer, main: Path
 ) -> None:
     bare = {"role": "user", "content": "x", "timestamp": None}
@@ -295,7 +295,7 @@ FILES = ("conversation.jsonl", "events.jsonl", "branches/main-undo-0.jsonl", "vi
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
-def test_the_order_in_which_the_files_of_a_conversation_come_decides_nothing(
+def test_order_of_a_conversations_files_does_not_matter(
     ledger: Ledger, imported: Importer, tmp_path: Path, order: tuple[int, ...], expected: set[Any]
 ) -> None:
     folder = Path(shutil.copytree(SAMPLES / FOX, tmp_path / FOX))

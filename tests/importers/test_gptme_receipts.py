@@ -65,9 +65,7 @@ def test_the_same_action_twice_in_one_second_is_two_actions(ledger: Ledger, impo
     assert (again.appended, again.duplicate) == (0, 3)
 
 
-def test_a_receipt_that_was_changed_is_a_problem_and_its_neighbours_are_imported(
-    ledger: Ledger, imported: Importer, path: Path
-) -> None:
+def test_changed_receipt_is_a_problem_and_others_are_imported(ledger: Ledger, imported: Importer, path: Path) -> None:
     changed = receipt() | {"target": "rm -rf /"}
     [report] = imported("receipts", write(path, receipt(), changed, receipt(2)))
 

@@ -168,9 +168,7 @@ def test_a_view_without_its_conversation_is_taken_as_it_is(ledger: Ledger, impor
     assert (said_in(ledger), compacted(ledger)) == (["sys", "summary", "c"], [])
 
 
-def test_a_message_that_the_conversation_got_meanwhile_is_no_part_of_the_view_alone(
-    ledger: Ledger, folder: Path
-) -> None:
+def test_later_message_of_the_conversation_is_not_in_the_view_alone(ledger: Ledger, folder: Path) -> None:
     from rightful.importers.engine.formats import Origin
     from rightful.importers.sources.text_files import Found
 
@@ -195,7 +193,7 @@ def test_a_view_of_another_name_has_no_earlier_one(ledger: Ledger, imported: Imp
     assert len(rows(ledger)) == 6
 
 
-def test_a_conversation_written_over_by_its_view_alone_has_the_same_history(ledger: Ledger, imported: Importer) -> None:
+def test_conversation_overwritten_by_its_view_has_the_same_history(ledger: Ledger, imported: Importer) -> None:
     outside = Path(__file__).parents[1] / "outside" / "gptme-view-over-conversation"
     expected = json.loads((outside / "expect.json").read_text())["sessions"]["gptme:2026-08-01-blue-owl"]
 

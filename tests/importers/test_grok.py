@@ -119,7 +119,7 @@ def test_what_waits_of_a_message_that_is_not_closed_is_said() -> None:
     assert told(events, MESSAGE, "content")[-1] == "word " * 94
 
 
-def test_another_text_a_call_and_the_end_close_a_message_and_other_lines_do_not() -> None:
+def test_other_text_a_call_or_the_end_close_a_message() -> None:
     rows = [
         text("a"),
         line("usage", inputTokens=1),

@@ -201,9 +201,7 @@ def test_what_is_no_json_is_read_by_neither(text: str) -> None:
     st.lists(st.sampled_from([b'{"a":1}', b'{"b":"\xc3\xa9"}', b"\n", b"x", b"[1]", b'{"t":"', b" ", b"\x00"])),
     st.data(),
 )
-def test_reading_every_prefix_from_where_the_last_stopped_yields_what_reading_once_does(
-    parts: list[bytes], data: st.DataObject
-) -> None:
+def test_reading_by_prefixes_gives_the_lines_of_one_reading(parts: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(parts)
     cuts = data.draw(st.lists(st.integers(0, len(whole)), max_size=5))
     limit = data.draw(st.sampled_from([7, 8, 20, 1_000]))

@@ -53,7 +53,7 @@ def test_a_big_file_cut_anywhere_gives_the_rows_of_the_whole_file(kind: Kind, tm
 
 
 @pytest.mark.parametrize("name", ["Diary", "Draft"])
-def test_an_import_that_is_killed_anywhere_gives_the_rows_of_one_that_is_not(name: str, tmp_path: Path) -> None:
+def test_killed_import_gives_the_rows_of_an_uninterrupted_one(name: str, tmp_path: Path) -> None:
     died = same_after_kills(f"tests.importers.diary:{name}", "a.jsonl", ODD, tmp_path, grown=[20])
 
     assert died >= 10
@@ -122,7 +122,7 @@ def test_a_file_whose_end_was_changed_is_read_anew(kind: Kind, ledger: Ledger, t
     assert said(ledger) == ["a", "b", "B", "c", "gone: b"]
 
 
-def test_a_change_in_the_middle_is_seen_where_the_tool_may_rewrite_the_file(ledger: Ledger, tmp_path: Path) -> None:
+def test_change_in_the_middle_is_seen_if_the_tool_may_rewrite_the_file(ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     words = [f"{number:06}" for number in range(12_000)]
     put(path, lines(*words))
@@ -135,7 +135,7 @@ def test_a_change_in_the_middle_is_seen_where_the_tool_may_rewrite_the_file(ledg
     assert said(ledger)[-2:] == ["here!!", "gone: 006000"]
 
 
-def test_another_file_in_the_place_of_one_that_is_only_appended_to_is_read_anew(ledger: Ledger, tmp_path: Path) -> None:
+def test_replacement_of_an_append_only_file_is_read_from_the_start(ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     put(path, lines("a"))
     import_once(ledger, Diary(), path)

@@ -157,7 +157,7 @@ def test_foreign_file_is_passed_over_in_a_folder_and_one_problem_if_named(import
         ("a\0b", "not a valid path"),
     ],
 )
-def test_a_path_that_cannot_be_read_is_reported_and_the_others_are_imported(
+def test_unreadable_path_is_reported_and_the_others_are_imported(
     imported: Importer, tmp_path: Path, name: str, what: str
 ) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
@@ -171,7 +171,7 @@ def test_a_path_that_cannot_be_read_is_reported_and_the_others_are_imported(
 
 
 @pytest.mark.parametrize("nth", [1, 2])
-def test_a_file_that_cannot_be_read_though_it_was_opened_is_reported_and_ends_nothing(
+def test_read_error_of_an_open_file_is_reported_and_the_import_continues(
     imported: Importer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:
     """A broken disk or a lost network file system says so without a name."""
@@ -238,9 +238,7 @@ def test_events_are_written_in_transactions_of_a_bounded_size(
     assert sizes == [limits.IMPORT_EVENTS, 1]
 
 
-def test_the_problems_of_one_file_are_listed_up_to_their_limit_and_counted_beyond(
-    imported: Importer, tmp_path: Path
-) -> None:
+def test_problems_of_one_file_are_listed_up_to_the_limit_and_counted(imported: Importer, tmp_path: Path) -> None:
     [full] = imported("lesson-hook", write(tmp_path / "full.jsonl", LINE, *({} for _ in range(limits.PROBLEMS_COUNT))))
     [over] = imported(
         "lesson-hook", write(tmp_path / "over.jsonl", LINE, *({} for _ in range(limits.PROBLEMS_COUNT + 2)))
@@ -276,9 +274,7 @@ def test_the_same_note_of_two_rows_glued_on_one_line_is_listed_once(imported: Im
     ]
 
 
-def test_what_was_appended_by_the_same_import_is_told_apart_from_what_was_there(
-    imported: Importer, tmp_path: Path
-) -> None:
+def test_rows_of_this_import_are_distinguished_from_earlier_ones(imported: Importer, tmp_path: Path) -> None:
     paths = [write(tmp_path / name, LINE) for name in ("1.jsonl", "2.jsonl")]
 
     first, again = imported("lesson-hook", *paths), imported("lesson-hook", *paths)

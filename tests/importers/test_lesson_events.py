@@ -48,7 +48,7 @@ def means(ledger: Ledger) -> dict[str, tuple[float, int]]:
     return {arm: (one.alpha, one.n) for arm, one in ledger.posteriors().arms.items()}
 
 
-def test_the_lesson_events_of_a_record_are_exposures_of_its_session_at_their_own_times(
+def test_lesson_events_of_a_record_are_exposures_at_their_own_times(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:
     events = [shown(), shown("y.md", 6)]
@@ -108,7 +108,7 @@ def test_the_hooks_own_lesson_events_of_the_same_run_are_credited_once(
         (shown(""), "Expected `str` of length >= 1 - at `$.lesson_events[1].lesson_file`"),
     ],
 )
-def test_a_lesson_event_of_another_shape_is_a_problem_and_costs_no_neighbour(
+def test_malformed_lesson_event_is_a_problem_and_loses_no_neighbour(
     ledger: Ledger, imported: Importer, tmp_path: Path, bad: object, what: str
 ) -> None:
     [report] = imported("session-records", write(tmp_path / "r.jsonl", row(shown("a.md"), bad, shown("b.md"))))

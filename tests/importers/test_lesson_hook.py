@@ -253,7 +253,7 @@ def test_a_torn_last_line_is_imported_once_it_is_whole(ledger: Ledger, imported:
         ({"b": 1, "a": 2}, "Expected an artifact of the lesson hook, got an object with 'a, b' - at `$`"),
     ],
 )
-def test_a_line_that_cannot_be_imported_is_reported_and_its_neighbours_are_imported(
+def test_line_that_cannot_be_imported_is_reported_and_others_are_imported(
     ledger: Ledger, imported: Importer, tmp_path: Path, row: object, what: str
 ) -> None:
     path = write(tmp_path / "t.jsonl", trajectory(), row, trajectory(ts=9))

@@ -66,7 +66,7 @@ def test_two_sessions_whose_sanitised_names_meet_do_not_share_a_state_file(
     assert ledger.posteriors().counters["ambiguous_grades"] == 2
 
 
-def test_a_lesson_that_only_the_state_file_has_pays_beside_what_a_log_says_was_shown(
+def test_lesson_only_in_the_state_file_pays_in_addition_to_a_log(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:
     """A run has the union of its names' exposures, and the file's name without `_` is the session's own."""
@@ -77,7 +77,7 @@ def test_a_lesson_that_only_the_state_file_has_pays_beside_what_a_log_says_was_s
     assert alphas(ledger) == {"shown.md": 1.8, "saved.md": 1.8}
 
 
-def test_a_lesson_that_only_a_sanitised_file_has_pays_only_where_no_log_says_what_was_shown(
+def test_lesson_only_in_a_sanitised_file_pays_only_without_a_log(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:
     """The hook saves its state before it prints: killed in between, it injected nothing."""

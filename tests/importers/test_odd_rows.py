@@ -72,7 +72,7 @@ def test_a_record_whose_time_no_event_may_have_keeps_its_neighbours(
 
 
 @pytest.mark.parametrize("time", [BEFORE, BEHIND, "9998-01-01T00:00:00Z"])
-def test_a_lesson_event_whose_time_no_event_may_have_is_a_problem_with_its_place(
+def test_lesson_event_with_an_impossible_time_is_a_problem_with_its_place(
     imported: Importer, tmp_path: Path, time: str
 ) -> None:
     odd = EVENT | {"timestamp_inject": time}

@@ -79,9 +79,7 @@ def test_of_lines_that_nobody_recognises_yet_a_torn_last_one_waits(ledger: Ledge
     assert [(report.exit_code, report.notes) for report in reports] == [(0, 1), (2, 0)]
 
 
-def test_the_kind_that_a_file_was_imported_as_is_asked_first_and_another_one_is_found_anew(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_last_imported_kind_is_tried_first_and_another_is_searched(ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     kept = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log)
     kinds: list[Kind] = [SessionRecords(), Diary()]

@@ -86,7 +86,7 @@ def test_a_branch_of_a_branch_begins_with_that(
     assert everything(ledger, of("c")) == [user("trois")]
 
 
-def test_a_branch_begins_with_what_a_session_showed_after_something_was_taken_back(
+def test_branch_begins_with_the_items_shown_after_a_removal(
     imported: Importer, ledger: Ledger, path: Path, session: AdvancedSQLiteSession
 ) -> None:
     add(session, user("one"), user("two"))
@@ -236,7 +236,7 @@ def test_a_message_that_stands_twice_in_a_branch_is_shown_twice(
     assert (report.appended, report.duplicate) == (0, 4)
 
 
-def test_a_branch_that_cannot_be_a_name_is_a_problem_and_the_others_are_read(
+def test_branch_with_an_invalid_name_is_a_problem_and_others_are_read(
     imported: Importer, ledger: Ledger, path: Path, session: AdvancedSQLiteSession
 ) -> None:
     add(session, user("one"), user("two"))

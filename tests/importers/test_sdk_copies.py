@@ -222,7 +222,7 @@ def test_new_database_at_the_path_of_a_moved_one_is_refused(
 
 
 @pytest.mark.parametrize("continued", ["popped", "cleared", "compacted"])
-def test_second_database_is_refused_after_the_first_one_continued_in_the_ledger(
+def test_second_database_is_refused_after_the_ledger_continued_the_first(
     imported: Importer, ledger: Ledger, path: Path, tmp_path: Path, continued: str
 ) -> None:
     put(path, user("a"), said("b"))
@@ -246,7 +246,7 @@ def test_second_database_is_refused_after_the_first_one_continued_in_the_ledger(
     assert shown(ledger) == before
 
 
-def test_second_database_is_refused_after_the_rows_of_the_first_were_erased(path: Path, tmp_path: Path) -> None:
+def test_second_database_is_refused_after_rows_of_the_first_were_erased(path: Path, tmp_path: Path) -> None:
     recorder = MemoryRecorder()
     log = Log(recorder)
     put(path, user("secret"))
@@ -284,7 +284,7 @@ def test_branches_of_a_refused_session_are_not_imported(
 
 
 @pytest.mark.parametrize("first", ["cleared", "popped"])
-def test_moved_database_with_a_cleared_session_continues_by_its_other_sessions(
+def test_moved_database_with_a_cleared_session_continues_by_other_sessions(
     imported: Importer, ledger: Ledger, path: Path, tmp_path: Path, first: str
 ) -> None:
     put(path, user("a"), said("b"))

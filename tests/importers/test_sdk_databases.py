@@ -68,7 +68,7 @@ def test_importing_again_adds_nothing_and_a_grown_database_its_growth(
     assert shown(ledger) == [user("a"), said("b"), user("c")]
 
 
-def test_what_the_sdk_deleted_leaves_the_view_and_stays_in_the_full_history(
+def test_items_deleted_by_the_sdk_leave_the_view_and_stay_in_the_history(
     imported: Importer, ledger: Ledger, path: Path
 ) -> None:
     put(path, user("a"), said("b"), user("c"))
@@ -132,7 +132,7 @@ OPERATIONS = st.lists(
 @example([("replace", 1), ("clear", 1)])
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(OPERATIONS)
-def test_after_each_import_the_view_is_what_the_sdk_shows_and_nothing_is_missing(
+def test_view_after_each_import_is_the_sdks_and_nothing_is_missing(
     tmp_path_factory: pytest.TempPathFactory, operations: list[Operation]
 ) -> None:
     folder = tmp_path_factory.mktemp("random")
@@ -190,7 +190,7 @@ def test_a_new_database_at_the_same_path_is_not_taken_for_the_old_one(
     )
 
 
-def test_what_was_erased_is_not_imported_again_and_what_stands_behind_it_stays(path: Path) -> None:
+def test_erased_items_are_not_imported_again_and_later_ones_stay(path: Path) -> None:
     recorder = MemoryRecorder()
     log = Log(recorder)
     put(path, user("a"), user("secret"), user("b"))

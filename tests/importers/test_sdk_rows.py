@@ -41,7 +41,7 @@ def told(report: Any) -> list[tuple[int | None, str]]:
     return [(one.line, one.what) for one in report.problems]
 
 
-def test_a_broken_row_is_a_problem_with_its_table_and_id_and_its_neighbours_are_read(
+def test_broken_row_is_a_problem_with_table_and_id_and_others_are_read(
     imported: Importer, ledger: Ledger, path: Path
 ) -> None:
     put(path, user("a"))
@@ -141,7 +141,7 @@ def test_sqlalchemys_tables_are_read_in_the_order_of_their_times(
     assert (report.kinds, report.problems) == ({"history.popped": 1, "history.appended": 2}, [])
 
 
-def test_a_session_that_is_cleared_in_a_table_that_gives_ids_again_leaves_the_view(
+def test_cleared_session_leaves_the_view_if_its_table_reuses_ids(
     imported: Importer, ledger: Ledger, path: Path
 ) -> None:
     """Tables that an app made itself have no AUTOINCREMENT; only the path says that it is the same database."""

@@ -98,7 +98,7 @@ def test_a_row_says_when_it_began_and_ended_and_who_ran_it(ledger: Ledger, impor
         ({"trajectory_grade": 0.5833333333333334}, (1, 0.5833333333333334, None)),
     ],
 )
-def test_the_overall_grade_is_the_trajectorys_else_the_productivity_else_the_outcome(
+def test_overall_grade_is_trajectory_else_productivity_else_outcome(
     ledger: Ledger, imported: Importer, records: Path, fields: dict[str, Any], grade: tuple[int, float, str]
 ) -> None:
     imported("session-records", write(records, row(**fields)))
@@ -177,7 +177,7 @@ def test_what_is_no_grade_is_reported_with_its_place_and_takes_no_seq(
         ([0.5], "Expected `object`, got `array` - at `$.grades`"),
     ],
 )
-def test_a_dimension_that_cannot_be_a_rubric_is_reported_and_the_others_are_imported(
+def test_invalid_dimension_is_reported_and_the_others_are_imported(
     ledger: Ledger, imported: Importer, records: Path, dimensions: Any, what: str
 ) -> None:
     grown = dimensions | {"alignment": 0.8} if isinstance(dimensions, dict) else dimensions

@@ -109,7 +109,7 @@ def test_the_order_in_which_copies_are_imported_decides_nothing(
             assert one.posteriors().arms["x"].alpha == 1.5
 
 
-def test_a_later_grade_that_another_process_writes_meanwhile_makes_this_one_older(
+def test_concurrent_later_grade_makes_this_one_older(
     ledger: Ledger, imported: Importer, records: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = ledger.log.append

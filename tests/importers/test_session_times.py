@@ -287,7 +287,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("fields", "stored", "right"), WRONG.values(), ids=WRONG)
-def test_grade_with_the_wrong_time_of_an_earlier_version_is_imported_again_once(
+def test_grade_with_the_wrong_time_of_old_versions_is_imported_again_once(
     ledger: Ledger, imported: Importer, records: Path, zone: Callable[[str], None],
     fields: dict[str, Any], stored: str, right: str | None,
 ) -> None:  # fmt: skip

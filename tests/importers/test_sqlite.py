@@ -122,7 +122,7 @@ def test_what_another_process_writes_right_now_is_read_and_it_goes_on(
 
 
 @pytest.mark.parametrize("index", ["with", "without"])
-def test_committed_rows_that_a_killed_process_left_behind_are_read_and_left_there(
+def test_committed_rows_of_a_killed_process_are_read_and_stay(
     imported: Importer, ledger: Ledger, path: Path, writer: Writer, index: str
 ) -> None:
     put(path, user("old"))
@@ -166,7 +166,7 @@ def test_a_link_is_read_with_what_stands_beside_its_target(
     assert shown(ledger) == [user("a")]
 
 
-def test_a_transaction_that_a_killed_process_did_not_end_is_rolled_back_in_the_copy_only(
+def test_open_transaction_of_a_killed_process_is_undone_only_in_the_copy(
     imported: Importer, ledger: Ledger, path: Path
 ) -> None:
     put(path, *(user("x" * 3_000) for _ in range(40)))
@@ -183,7 +183,7 @@ def test_a_transaction_that_a_killed_process_did_not_end_is_rolled_back_in_the_c
     assert (shown(ledger), report.problems, state(path)) == ([user("x" * 3_000)] * 40, [], before)
 
 
-def test_a_database_that_is_locked_is_a_problem_that_says_so_and_is_tried_again(
+def test_locked_database_is_a_problem_and_is_tried_again(
     imported: Importer, ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(path, user("a"))

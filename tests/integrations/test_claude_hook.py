@@ -36,7 +36,7 @@ def test_what_is_no_text_is_kept_beside_the_fields_of_a_start() -> None:
     assert found["extra"]["model"] == {"id": "m"}
 
 
-def test_a_startup_that_is_sent_again_is_the_same_fact_and_a_resume_is_another() -> None:
+def test_repeated_startup_is_the_same_fact_and_a_resume_is_another() -> None:
     startup, resume = given("SessionStart", source="startup"), given("SessionStart", source="resume")
 
     assert event(startup, "n1")["key"] == event(startup, "n2")["key"]
@@ -74,7 +74,7 @@ def test_a_failed_tool_answers_with_its_error() -> None:
 
 
 @pytest.mark.parametrize("own", [None, "", 7, "x" * (limits.WORD_CHARS + 1)])
-def test_without_an_id_a_call_is_named_by_its_input_and_two_of_them_are_two_facts(own: Any) -> None:
+def test_calls_without_id_are_identified_by_input_and_occurrence(own: Any) -> None:
     first, second = event(before_tool(tool_use_id=own), "n1"), event(before_tool(tool_use_id=own), "n2")
     answered = event(after_tool(tool_use_id=own), "n3")
     other = event(before_tool(tool_use_id=own, tool_input={"command": "pwd"}))

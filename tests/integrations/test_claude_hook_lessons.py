@@ -143,7 +143,7 @@ def test_of_lines_that_were_taken_none_is_decoded_again(left: LessonFolders, mon
     assert [json.loads(event["key"])[-1] for event in events] == [2, 2]
 
 
-def test_equal_lines_are_counted_as_an_import_counts_them_however_they_come(
+def test_equal_lines_are_counted_as_in_an_import_however_they_arrive(
     left: LessonFolders, ledger: Ledger, imported: Importer
 ) -> None:
     events, states = new_exposures(CC, left, {}, int(AT_S * 1e6))

@@ -42,7 +42,7 @@ def test_a_ledger_that_is_not_there_is_spooled_for_in_the_users_own_folder(tmp_p
     assert Spool(f"{tmp_path}/x/../missing", environment).waiting() == [kept]
 
 
-def test_where_no_folder_can_be_written_the_next_one_is_and_else_it_is_said(tmp_path: Path) -> None:
+def test_next_folder_is_used_if_one_is_not_writable_or_an_error_reported(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file")
     (tmp_path / "temp").mkdir()
     environment = {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path / "temp")}
@@ -55,9 +55,7 @@ def test_where_no_folder_can_be_written_the_next_one_is_and_else_it_is_said(tmp_
     assert Spool(str(tmp_path / "missing"), environment).keep_events([exposure()], AT_US) is None
 
 
-def test_a_folder_that_is_named_by_a_relative_path_is_no_place_to_keep_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_with_a_relative_path_is_never_used_as_a_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     environment = {"TMPDIR": "temp"}
@@ -102,7 +100,7 @@ def test_a_folder_in_whose_place_others_may_put_theirs_is_not_used(tmp_path: Pat
     assert (spool.keep_events([exposure()], AT_US) is not None) == used
 
 
-def test_what_waits_for_a_ledger_at_its_former_path_is_drained_where_it_is_now(ledger: Ledger, tmp_path: Path) -> None:
+def test_calls_spooled_for_a_moved_ledger_are_drained_at_its_new_path(ledger: Ledger, tmp_path: Path) -> None:
     environment = {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path / "temp")}
     old, new = ledger.path, tmp_path / "moved"
     Spool(str(old), environment).note_success()

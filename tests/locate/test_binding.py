@@ -19,7 +19,7 @@ def clock() -> int:
     return 1785579300000000
 
 
-def test_an_owner_is_bound_with_its_hash_and_its_evidence_and_a_candidate_is_not(tmp_path: Path) -> None:
+def test_owner_is_bound_with_hash_and_evidence_and_a_candidate_is_not(tmp_path: Path) -> None:
     path = write.codex(tmp_path / "c", A, AT)
     found = answers(tmp_path / "c", session_of_name(f"codex:{A}"), run("41c2"))
     with rightful.open(tmp_path / "ledger", create=True) as ledger:

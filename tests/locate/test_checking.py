@@ -97,7 +97,7 @@ def test_no_more_is_hashed_than_the_limit(path: Path, tmp_path: Path, monkeypatc
     assert check(of, tmp_path)[0].state == "deleted"
 
 
-def test_two_runs_with_one_transcript_are_not_good_but_a_run_and_its_tools_name_are(path: Path, tmp_path: Path) -> None:
+def test_two_runs_of_one_transcript_fail_but_a_run_and_its_tools_name_pass(path: Path, tmp_path: Path) -> None:
     uri = path.as_uri()
     of = known((SESSION, uri, path), ("workspace:b", uri, path), (f"codex:{A}", uri, path))
     assert [(one.binding.session, one.others) for one in check(of, tmp_path)] == [

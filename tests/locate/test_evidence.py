@@ -27,7 +27,7 @@ def seen(path: Path) -> FileEvidence:
 
 
 @pytest.mark.parametrize("tool", ["claude-code", "codex", "copilot", "gptme"])
-def test_each_tools_file_says_its_id_its_start_its_folder_and_its_first_marker(tool: str, tmp_path: Path) -> None:
+def test_each_tools_file_shows_its_id_start_folder_and_first_marker(tool: str, tmp_path: Path) -> None:
     prompt = write.marker("41c2", "codex") + "Fix it"
     name = A if tool != "gptme" else "2026-08-01-running-blue-fox"
     writer: Any = {"claude-code": write.claude, "codex": write.codex, "copilot": write.copilot, "gptme": write.gptme}

@@ -104,7 +104,7 @@ def test_the_place_of_a_session_is_read_from_the_names_above() -> None:
     assert own_session("/h/logs/fox/conversation.jsonl") is None
 
 
-def test_a_project_folder_fits_by_the_real_rule_and_by_the_one_that_others_use() -> None:
+def test_project_folder_matches_by_the_real_rule_and_by_the_common_one() -> None:
     assert slug_fits("-home-dev-my-proj", "/home/dev/my.proj")
     assert slug_fits("-home-dev-my.proj", "/home/dev/my.proj")
     assert not slug_fits("-home-dev-my-proj2", "/home/dev/my.proj")

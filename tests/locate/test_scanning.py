@@ -33,7 +33,7 @@ def test_the_samples_hold_eleven_transcripts_and_two_pointers() -> None:
     assert (found.problems, found.is_partial) == ((), False)
 
 
-def test_in_a_folder_that_is_named_a_transcript_counts_wherever_it_lies_and_however_it_is_called(
+def test_transcript_in_a_named_folder_counts_whatever_its_path_and_name(
     tmp_path: Path,
 ) -> None:
     """Out of its tool's layout a transcript says whose it is by its content; the name of its folder says nothing."""
@@ -56,7 +56,7 @@ def test_in_a_folder_that_is_named_a_transcript_counts_wherever_it_lies_and_howe
     assert (len(own.files), own.passed) == (0, 7), "in the tools' own folders only what is called as theirs is read"
 
 
-def test_only_a_file_that_is_called_as_a_transcript_leaves_a_doubt_where_it_cannot_be_read(
+def test_unreadable_file_is_doubtful_only_if_named_like_a_transcript(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write.lines(tmp_path / "server.log", {"level": "info"})
@@ -87,7 +87,7 @@ def test_a_folder_is_searched_as_deep_as_the_limit_says(tmp_path: Path) -> None:
     assert limits.LOCATE_DEPTH == 8
 
 
-def test_a_pointer_leads_out_of_the_folders_only_where_they_are_the_tools_own(tmp_path: Path) -> None:
+def test_pointer_leads_outside_only_from_the_tools_own_folders(tmp_path: Path) -> None:
     path = write.stream(tmp_path / "far" / "stream.jsonl", A)
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp" / "cc-session-log-ref-41c2.txt").write_text(str(path))

@@ -54,7 +54,7 @@ def test_a_marker_wins_over_a_pointer(tmp_path: Path) -> None:
     assert (found.owner.file.path, found.owner.rank) == (str(marked), Rank.SENTINEL)
 
 
-def test_a_marker_of_a_label_that_was_used_before_belongs_to_the_run_of_its_time(tmp_path: Path) -> None:
+def test_marker_of_a_reused_label_belongs_to_the_run_of_its_time(tmp_path: Path) -> None:
     old = write.claude(tmp_path, A, LATER, write.marker("41c2", "claude-code"))
     new = write.claude(tmp_path, B, "2026-08-02T10:15:04Z", write.marker("41c2", "claude-code"))
     first = run("41c2", START, tool="claude-code", end_us=times.us_from("2026-08-01T10:30:00Z"))
@@ -63,9 +63,7 @@ def test_a_marker_of_a_label_that_was_used_before_belongs_to_the_run_of_its_time
 
 
 @pytest.mark.parametrize("claim", ["marker", "pointer", "folder"])
-def test_a_label_that_was_used_again_is_not_the_killed_runs_of_which_no_end_is_known(
-    claim: str, tmp_path: Path
-) -> None:
+def test_reused_label_is_not_of_the_killed_run_without_a_known_end(claim: str, tmp_path: Path) -> None:
     def left(at: str) -> Path:
         if claim == "folder":
             return write.gptme(tmp_path / "gptme-runs" / "gptme-logs-41c2", "owl", at)
@@ -251,7 +249,7 @@ def test_a_pointer_is_read_up_to_its_limit(tmp_path: Path) -> None:
     assert answers(tmp_path, run(ITEM, START))[0].lost[0].endswith("contains no path")
 
 
-def test_the_only_conversation_in_a_runs_folder_is_its_own_if_it_began_after_the_start_second(tmp_path: Path) -> None:
+def test_single_conversation_of_a_runs_folder_is_its_own_if_begun_later(tmp_path: Path) -> None:
     folder = tmp_path / "gptme-runs" / f"gptme-logs-{ITEM}"
     path = write.gptme(folder, "owl", "2026-08-01T10:15:01.000Z")
     [found] = answers(tmp_path, run(ITEM, "2026-08-01T10:15:00.999Z", tool="gptme"))

@@ -27,7 +27,7 @@ def known(folder: Path, *events: dict[str, Any]) -> LedgerSessions:
         return find_transcripts.ledger_sessions(ledger.log)
 
 
-def test_a_ledger_tells_start_end_folder_tool_and_the_names_that_are_joined(tmp_path: Path) -> None:
+def test_ledger_gives_start_end_folder_tool_and_linked_names(tmp_path: Path) -> None:
     name = f"workspace:41c2@{AT}"
     of = known(
         tmp_path,

@@ -48,7 +48,7 @@ def test_a_lower_index_is_no_new_content(send: Send) -> None:
     assert send(call({}, index=3), call({}, index=1)) == ["appended", "duplicate"]
 
 
-def test_the_same_content_as_any_earlier_revision_is_a_duplicate_of_that_one(log: Log) -> None:
+def test_content_equal_to_any_earlier_revision_is_a_duplicate_of_it(log: Log) -> None:
     receipts = [one(log, call(text)) for text in ("a", "ab", "abc", "ab", "a")]
 
     assert [(got.outcome, got.position) for got in receipts] == [
@@ -86,9 +86,7 @@ def test_once_the_payload_is_erased_the_id_alone_decides(log: Log, recorder: Mem
     assert log.head() == 1
 
 
-def test_an_erased_conflict_beside_an_accepted_row_stays_a_duplicate_of_what_is_equal(
-    log: Log, recorder: MemoryRecorder
-) -> None:
+def test_erased_conflict_leaves_equal_content_a_duplicate(log: Log, recorder: MemoryRecorder) -> None:
     one(log, grade(reward=0.8))
     one(log, grade(reward=0.9))
     recorder.erase(2)
@@ -151,18 +149,18 @@ def test_a_refinement_is_a_revision_of_its_id(log: Log) -> None:
     ]
 
 
-def test_refinement_is_judged_against_the_newest_accepted_revision_not_a_stale_one(send: Send) -> None:
+def test_refinement_is_compared_with_the_newest_accepted_not_a_stale_one(send: Send) -> None:
     assert send(call("ab"), call("a"), call("ac")) == ["appended", "stale", "conflict"]
 
 
-def test_refinement_is_judged_against_the_newest_accepted_revision_not_a_quarantined_one(send: Send) -> None:
+def test_refinement_is_compared_with_the_newest_not_a_quarantined_revision(send: Send) -> None:
     assert send(call("ab"), call("xy"), call("xyz"), call("abc")) == ["appended", "conflict", "conflict", "refined"]
 
 
 # -- line 5 ------------------------------------------------------------------------------------
 
 
-def test_a_resume_that_sends_again_is_reemitted_and_keeps_the_first_position(log: Log) -> None:
+def test_resume_that_resends_is_reemitted_and_keeps_the_first_position(log: Log) -> None:
     one(log, call("ls"))
 
     again = one(log, call("ls", turn="2"))
@@ -175,7 +173,7 @@ def test_facts_that_do_not_grow_can_be_reemitted_too(send: Send, event: Callable
     assert send(event(turn="1"), event(turn="2"), event(turn="2")) == ["appended", "reemitted", "duplicate"]
 
 
-def test_a_refinement_in_another_turn_is_reemitted_and_is_the_newest_from_then_on(send: Send) -> None:
+def test_refinement_in_another_turn_is_reemitted_and_becomes_the_newest(send: Send) -> None:
     assert send(call("l"), call("ls", turn="2"), call("ls -a", turn="2")) == ["appended", "reemitted", "refined"]
 
 

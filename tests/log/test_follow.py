@@ -59,7 +59,7 @@ def test_following_resumes_behind_a_position(log: Log) -> None:
     assert [one.position for one in resumed] == [3, 4]
 
 
-def test_a_position_that_was_looked_at_is_behind_us_even_when_nothing_wanted_stood_there(log: Log) -> None:
+def test_position_is_passed_even_if_no_wanted_row_was_there(log: Log) -> None:
     log.append([grade("a"), exposure("b"), exposure("c")])
     following = log.follow(types=["grade.recorded"], timeout_s=0)
 

@@ -221,7 +221,7 @@ def test_a_condition_keeps_a_conflict_out_too(log: Log) -> None:
     assert [row.outcome for row in log.read()] == ["appended"]
 
 
-def test_events_that_must_all_be_new_are_refused_together_when_one_id_stands(log: Log) -> None:
+def test_events_that_must_be_new_are_refused_together_if_one_id_exists(log: Log) -> None:
     log.append([grade("a", reward=0.8)])
 
     for batch in ([grade("b"), grade("a", reward=0.9)], [grade("b"), grade("a", reward=0.8)]):
@@ -230,7 +230,7 @@ def test_events_that_must_all_be_new_are_refused_together_when_one_id_stands(log
     assert log.head() == 1
 
 
-def test_events_that_must_all_be_new_are_written_once_and_found_when_sent_again(log: Log) -> None:
+def test_events_that_must_be_new_are_written_once_and_found_when_resent(log: Log) -> None:
     """A batch that names one id twice is not in its own way: only what stood before it counts."""
     batch = [grade("a"), grade("b"), grade("a")]
 

@@ -66,7 +66,7 @@ OTHER: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("older", "newer"), GROWN)
-def test_content_that_says_all_of_another_and_more_refines_it_and_never_the_reverse(older: Any, newer: Any) -> None:
+def test_content_with_all_of_another_and_more_refines_it_and_not_reversed(older: Any, newer: Any) -> None:
     assert judged(CALL, {"call": "c", "arguments": newer}, {"call": "c", "arguments": older})
     assert not judged(CALL, {"call": "c", "arguments": older}, {"call": "c", "arguments": newer})
 
@@ -128,7 +128,7 @@ def test_after_complete_nothing_refines(kind: str) -> None:
 
 @pytest.mark.parametrize("word", PLACEHOLDERS)
 @pytest.mark.parametrize("complete", [True, False])
-def test_a_real_result_refines_a_placeholder_and_no_placeholder_a_real_result(word: str, complete: bool) -> None:
+def test_result_refines_a_placeholder_and_no_placeholder_a_result(word: str, complete: bool) -> None:
     waiting = {"call": "c", "output": f"{word}: later", "is_error": True, "complete": complete}
     real = {"call": "c", "output": "Y", "complete": True}
 

@@ -91,9 +91,7 @@ def test_a_published_lookup_falls_back_where_it_says(
 
 
 @pytest.mark.parametrize(("case", "run"), REFUSED)
-def test_what_a_published_case_refuses_is_refused_and_its_neighbours_are_not(
-    case: dict[str, Any], run: dict[str, Any]
-) -> None:
+def test_rejected_events_of_a_published_case_lose_no_neighbour(case: dict[str, Any], run: dict[str, Any]) -> None:
     bad = run["error"]["event_id"]
     _, outcomes = projected(case)
 

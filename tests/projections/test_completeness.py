@@ -102,7 +102,7 @@ def test_an_open_turn_also_says_which_indexes_are_missing() -> None:
     assert found(said(0), said(2)).holes == (Hole("1", "missing", ((1, 1),), 1), Hole("1", "open"))
 
 
-def test_what_the_producer_says_it_lost_is_a_hole_though_no_index_is_missing() -> None:
+def test_loss_reported_by_the_producer_is_a_hole_without_a_missing_index() -> None:
     assert found(said(0), end(event_count=1, dropped_count=3)).holes == (Hole("1", "dropped", (), 3),)
 
 
@@ -130,7 +130,7 @@ def test_without_a_count_what_stands_behind_the_end_is_late() -> None:
     assert (whole.holes, whole.late) == ((Hole("1", "late", ((1, 1),), 1),), frozenset({3}))
 
 
-def test_an_end_that_counts_nothing_leaves_it_unknown_since_a_lost_tail_would_not_show() -> None:
+def test_end_without_a_count_leaves_it_unknown_as_a_lost_tail_is_hidden() -> None:
     whole = found(said(0), end())
 
     assert whole == Completeness("unknown", why="its turns end without a count, so a lost tail would not show")
@@ -160,7 +160,7 @@ def test_every_delivery_fills_its_own_index_whatever_became_of_it() -> None:
     assert completeness_of(rows) == Completeness("complete")
 
 
-def test_an_event_of_another_kind_fills_the_index_that_its_producer_gave_it() -> None:
+def test_event_of_another_kind_fills_its_producers_index() -> None:
     shown = {"type": "exposure.recorded", "key": "e", "arms": [{"arm": "l.md"}], "turn": "1", "index": 1}
 
     assert found(said(0), shown, end(event_count=2)) == Completeness("complete")
@@ -173,7 +173,7 @@ def test_a_session_without_a_transcript_is_unknown() -> None:
     assert found(started) == Completeness("unknown", why="no transcript of it is recorded")
 
 
-def test_a_session_of_which_only_a_history_tells_is_not_said_to_have_no_transcript() -> None:
+def test_session_known_by_its_history_only_is_not_without_transcript() -> None:
     history = {"type": "history.appended", "key": "h", "items": [{"role": "user", "content": "hi"}]}
 
     assert found(history) == Completeness("unknown", why="its history does not count what was said")
@@ -270,7 +270,7 @@ def test_holes_have_words() -> None:
     ]
 
 
-def test_who_asks_for_all_of_a_transcript_is_refused_one_that_is_not_known_to_be_whole() -> None:
+def test_whole_transcript_is_refused_unless_it_is_known_to_be_whole() -> None:
     require_complete("t:a", Completeness("complete"))
     with pytest.raises(IncompleteTranscriptError) as refused:
         require_complete("t:a", found(said(0), said(2)))

@@ -177,7 +177,7 @@ def test_a_grade_whose_id_is_in_conflict_pays_nobody_whichever_came_first(order:
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_an_id_in_conflict_with_any_other_type_pays_nobody_whichever_came_first(order: tuple[int, ...]) -> None:
+def test_id_in_conflict_with_another_type_pays_nothing_in_any_order(order: tuple[int, ...]) -> None:
     message = {**graded("t:a", key="g"), "type": "message.recorded", "role": "user"}
     del message["seq"]
     two = [graded("t:a", 0.9, key="g"), message]

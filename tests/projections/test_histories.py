@@ -93,19 +93,19 @@ def test_what_was_named_before_it_was_told_gives_way_when_it_comes() -> None:
                      "f": "shown"}  # fmt: skip
 
 
-def test_a_range_whose_ends_come_later_covers_what_stands_between_them_then() -> None:
+def test_range_with_later_ends_covers_the_items_between_them() -> None:
     kept = told(compacted("c", [{"first": item("1", 1), "last": item("2")}], "sum"), *LETTERS)
 
     assert texts(kept) == ["a", "sum", "d"]
 
 
-def test_a_summary_that_was_cleared_before_what_it_covers_was_told_is_not_shown() -> None:
+def test_summary_cleared_before_its_cover_was_recorded_is_not_shown() -> None:
     kept = told(compacted("c", [item("1"), item("1", 1)], "sum"), wire("history.cleared", "x"), *LETTERS)
 
     assert texts(kept) == ["c", "d"]
 
 
-def test_an_output_whose_call_was_cut_off_is_left_out_and_said_until_the_call_is_back() -> None:
+def test_output_of_a_removed_call_is_hidden_until_the_call_is_back() -> None:
     cut = [appended("1", call("1"), output("1"), "a"), wire("history.popped", "x", items=[item("1")])]
     kept = told(*cut)
 
@@ -198,7 +198,7 @@ def test_rows_of_a_newer_version_stop_it(monkeypatch: pytest.MonkeyPatch) -> Non
             kept.history(S)
 
 
-def test_a_row_of_a_type_that_is_newer_stops_it_since_it_may_be_of_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_of_a_newer_type_stops_it_as_it_may_be_of_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = told(appended("1", "a"), wire("session.started", "s"))
     monkeypatch.setattr(history_rows, "TYPES", {"history.appended": object})
 
@@ -207,7 +207,7 @@ def test_a_row_of_a_type_that_is_newer_stops_it_since_it_may_be_of_the_history(m
 
 
 @pytest.mark.parametrize("through", [1, 2, 9])
-def test_a_fork_that_is_not_the_first_event_or_not_of_the_past_is_ignored_with_its_reason(through: int) -> None:
+def test_misplaced_fork_is_ignored_with_its_reason(through: int) -> None:
     first = [appended("1", "a")] if through == 1 else [wire("session.started", "s")]
     kept = told(*first, wire("history.forked", "f", of="t:b", through=through), appended("2", "b"))
 
@@ -278,7 +278,7 @@ def test_what_was_withdrawn_and_settled_for_another_content_stands_once() -> Non
     assert texts(kept) == ["sum"]
 
 
-def test_a_transcript_is_the_history_again_once_the_only_append_was_withdrawn() -> None:
+def test_transcript_is_the_history_again_after_its_append_is_withdrawn() -> None:
     kept = told(wire("message.recorded", "1", role="user", content="hello"), appended("2", "a"), withdrawn("w", "2"))
 
     assert texts(kept) == ["hello"]

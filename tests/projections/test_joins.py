@@ -84,7 +84,7 @@ def test_newest_skips_a_session_that_listed_nothing() -> None:
     assert alphas(ask(*TWO, exposed("t:c", at=120), graded("t:c", 0.8), **NEWEST)) == {"y": 1.8}
 
 
-def test_newest_counts_an_empty_exposure_of_a_session_that_had_listed_something() -> None:
+def test_newest_counts_an_empty_exposure_of_a_session_with_earlier_ones() -> None:
     """Rewriting the file makes it the newest again."""
     assert alphas(ask(*TWO, exposed("t:a", at=120), graded("t:b", 0.8), **NEWEST)) == {"x": 1.8}
 

@@ -41,7 +41,7 @@ def test_an_alias_that_fits_two_names_pays_neither() -> None:
     assert got.arms == {}
 
 
-def test_an_alias_that_fits_two_names_pays_neither_even_if_one_was_shown_nothing() -> None:
+def test_alias_of_two_names_pays_neither_even_if_one_was_shown_nothing() -> None:
     assert bins(ask(exposed("t:a/b", "x"), mentioned("t:a:b"), graded("t:a_b", 0.8))) == {"ambiguous": 1}
 
 
@@ -74,7 +74,7 @@ def test_a_name_marked_as_alias_never_matches_exactly() -> None:
     assert bins(got) == {"unmatched": 1}
 
 
-def test_a_name_marked_as_alias_is_another_name_than_the_same_text_as_written() -> None:
+def test_name_marked_as_alias_differs_from_the_same_text_unmarked() -> None:
     got = ask(exposed("t:a_b", "x", alias=True), exposed("t:a_b", "y"), graded("t:a_b", 0.8))
 
     assert alphas(got) == {"y": 1.8}

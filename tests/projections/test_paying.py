@@ -34,7 +34,7 @@ def test_a_graded_run_that_was_shown_nothing_is_empty() -> None:
     assert (got.arms, dict(got.counters)) == ({}, {"empty_grades": 1})
 
 
-def test_exposed_runs_without_a_grade_are_pending_and_get_no_default_reward() -> None:
+def test_exposed_runs_without_grade_are_pending_and_get_no_default_reward() -> None:
     got = ask(SHOWN, exposed("t:b"), exposed("t:c", "y"), graded("t:c", 0.5))
 
     assert (alphas(got), dict(got.counters)) == ({"y": 1.5}, {"credited_grades": 1, "pending_sessions": 1})
@@ -75,7 +75,7 @@ def test_a_files_time_is_an_upper_bound_and_never_late() -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_an_exposure_whose_id_is_in_conflict_is_unusable_whichever_came_first(order: tuple[int, ...]) -> None:
+def test_exposure_with_an_id_in_conflict_is_unusable_in_any_order(order: tuple[int, ...]) -> None:
     two = [exposed("t:a", "x", key="e"), exposed("t:a", "y", key="e")]
     got = ask(*(two[place] for place in order), graded("t:a", 0.8))
 

@@ -44,7 +44,7 @@ SAME_TIME: list[Wire] = [
 ]
 
 
-def test_of_exposures_of_one_time_not_arrival_says_which_context_is_credited() -> None:
+def test_credited_context_of_simultaneous_exposures_ignores_arrival() -> None:
     said: set[Any] = set()
     for order in permutations(SAME_TIME):
         got = ask(*order, graded("t:a", 1.0))

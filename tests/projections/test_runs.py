@@ -87,7 +87,7 @@ def test_the_same_link_told_twice_is_one_link() -> None:
     assert alphas(got) == {"x": 1.8, "y": 1.8}
 
 
-def test_two_starts_of_one_name_with_different_nonces_make_its_run_ambiguous() -> None:
+def test_two_starts_of_one_name_with_other_nonces_make_its_run_ambiguous() -> None:
     got = ask(*TWO, started("u:native", "n1"), started("u:native", "n2"), graded("t:run", 0.8))
 
     assert bins(got) == {"ambiguous": 1}
@@ -124,7 +124,7 @@ def test_a_session_with_the_transcript_of_another_pays_nobody(place: int, graded
     assert (bins(got), alphas(got)) == ({"ambiguous": 1}, {})
 
 
-def test_an_exposure_with_the_transcript_of_another_session_pays_nobody_who_names_it() -> None:
+def test_exposure_with_another_sessions_transcript_pays_no_other_name() -> None:
     stray = exposed(NATIVE, "x", extra={"transcript_path": f"/p/{OTHER}.jsonl"})
 
     assert bins(ask(stray, graded("t:run", 0.8, exposure_session=NATIVE))) == {"ambiguous": 1}
@@ -206,7 +206,7 @@ def test_unlinking_mends_an_ambiguous_run() -> None:
     assert alphas(got) == {"x": 1.8, "y": 1.8}
 
 
-def test_in_an_ambiguous_run_a_grade_that_names_its_exposures_still_pays_them() -> None:
+def test_grade_that_names_its_exposures_pays_them_in_an_ambiguous_run() -> None:
     got = ask(*TWO, linked("t:rival", "u:native"), graded("t:run", 0.8, exposure_session="u:native"))
 
     assert alphas(got) == {"y": 1.8}

@@ -186,7 +186,7 @@ def test_the_projection_of_a_copy_with_an_id_of_its_own_is_passed_over(log: Fake
     assert opened(log, folder, ledger="another").behind() == log.head()
 
 
-def test_a_ledger_that_was_restored_and_went_on_is_not_answered_from_what_it_was(log: FakeLog, folder: Path) -> None:
+def test_restored_ledger_is_not_answered_from_its_former_projection(log: FakeLog, folder: Path) -> None:
     saved(log, folder)
     restored = log_of(*EVENTS[:30], *(exposed(f"t:z{number}", "z") for number in range(200)))
 

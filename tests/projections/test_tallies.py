@@ -92,7 +92,7 @@ def test_an_alias_is_counted_under_its_arm() -> None:
     assert counted(*events, policy=policy) == {("x", None): Tally(9, 6, 200 * S, 0)}
 
 
-def test_out_of_order_the_latest_time_counts_and_for_an_updater_the_last_call() -> None:
+def test_latest_time_counts_in_any_order_and_the_last_call_for_an_updater() -> None:
     events = [exposed("t:a", "x"), graded("t:a", 1.0, at=300), exposed("t:b", "x"), graded("t:b", 1.0, at=200)]
 
     assert counted(*events, policy=PRESETS["bound"])["x", None].last_us == 300 * S
@@ -100,7 +100,7 @@ def test_out_of_order_the_latest_time_counts_and_for_an_updater_the_last_call() 
     assert us_from(HELD["last_updated"]) == 90 * S  # type: ignore[arg-type]
 
 
-def test_an_arm_keeps_its_place_among_contexts_until_its_last_one_is_pruned() -> None:
+def test_arm_keeps_its_place_among_contexts_until_its_last_is_pruned() -> None:
     """An updater has one map of contexts an arm; the arm is older than what is left in it."""
     first = [exposed("t:a", "x", context=["a"]), graded("t:a", 1.0)]
     other = [exposed("t:b", "y", context=["a"]), graded("t:b", 1.0, at=201)]

@@ -194,7 +194,7 @@ def test_what_came_before_a_save_is_put_together_with_what_came_after(tmp_path: 
     assert (before, transcript_states(again.catch_up().turns)) == ({0: "incomplete"}, {0: "complete"})
 
 
-def test_an_end_by_a_newer_program_counts_nothing_and_stops_no_other_question() -> None:
+def test_end_by_a_newer_program_counts_nothing_and_stops_no_other_query() -> None:
     rows = rows_of(turn(0, 1))
     newer = rows[-1]._replace(envelope=msgspec.structs.replace(rows[-1].envelope, schema=99))
 
@@ -202,7 +202,7 @@ def test_an_end_by_a_newer_program_counts_nothing_and_stops_no_other_question() 
     assert folded([*rows[:-1], newer], 9) == {"t:a": "unknown"}
 
 
-def test_a_store_that_a_newer_program_tells_of_counts_nothing_and_loses_no_turn() -> None:
+def test_session_of_a_newer_program_counts_nothing_and_loses_no_turn() -> None:
     common = {"producer": "p", "session": "t:a", "at": "2026-08-01T10:15:00Z", "key": "o"}
     rows = rows_of([*turn(0, 1), common | OVERWRITES])
     newer = rows[-1]._replace(envelope=msgspec.structs.replace(rows[-1].envelope, schema=99))

@@ -192,7 +192,7 @@ class World:
 
 @settings(max_examples=examples(1_000), deadline=None)
 @given(OPS)
-def test_whatever_is_done_by_whomever_a_history_shows_what_the_model_of_lists_shows(ops: list[tuple[Any, ...]]) -> None:
+def test_history_shows_the_list_models_items_after_any_actions(ops: list[tuple[Any, ...]]) -> None:
     world = World()
     for name, *arguments in ops:
         getattr(world, name)(*arguments)

@@ -77,7 +77,7 @@ def judged(scanned: Scan, of: dict[str, WantedSession]) -> dict[str, Answer]:
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(files=st.lists(_files, max_size=6), runs=st.lists(_runs, min_size=1, max_size=4), seed=st.integers(0, 2**32))
-def test_no_order_and_no_files_time_changes_an_answer_and_nothing_has_two_owners(
+def test_order_and_file_times_do_not_matter_and_no_file_has_two_owners(
     files: list[dict[str, Any]], runs: list[dict[str, Any]], seed: int
 ) -> None:
     shuffle = random.Random(seed)

@@ -211,7 +211,7 @@ def held(one: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["whose calls are in the log", "whose calls nobody recorded"])
-def test_a_file_that_is_imported_in_the_middle_and_recorded_on_gives_its_numbers_bit_for_bit(known: bool) -> None:
+def test_file_imported_midway_and_recorded_on_has_the_exact_numbers(known: bool) -> None:
     for seed in range(1_000, 1_000 + amounts.examples(60)):
         stream = Stream(seed)
         for _ in range(20):

@@ -51,9 +51,7 @@ def without_empty(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(documents(), st.sets(st.sampled_from(EVENTS), min_size=1))
-def test_each_event_gets_its_entry_behind_what_was_there_and_all_else_keeps_its_order(
-    text: str, events: set[str]
-) -> None:
+def test_each_event_gets_its_entry_after_the_existing_ones_in_order(text: str, events: set[str]) -> None:
     before, after = loaded(text), loaded(with_entries(text, sorted(events), COMMAND))
 
     for event in events:

@@ -101,7 +101,7 @@ changes: st.SearchStrategy[dict[str, Any]] = strategies.weighed(
 
 @MANY
 @given(strategies.logs(), strategies.kept_up_policies, st.lists(changes, min_size=1, max_size=4), st.integers(0, 24))
-def test_a_what_if_from_a_loaded_projection_is_a_fresh_replay_with_that_policy(
+def test_what_if_from_a_loaded_projection_equals_a_fresh_replay(
     events: list[Wire], wire: Wire, asked: list[dict[str, Any]], cut: int
 ) -> None:
     """Whatever was asked before, and though rows came in between."""

@@ -96,9 +96,7 @@ def calls(hook: Producer) -> dict[str, Any]:
         *("retract", "message", "tool_call", "tool_result", "turn_ended"),
     ],
 )
-def test_each_method_records_its_fact_under_a_key_that_the_fact_gives_and_twice_is_once(
-    hook: Producer, log: Log, name: str
-) -> None:
+def test_each_method_derives_its_key_from_the_fact_and_repeats_are_one(hook: Producer, log: Log, name: str) -> None:
     call, key, kind = calls(hook)[name]
 
     first, again = call(), call()
@@ -156,7 +154,7 @@ def test_two_starts_with_different_nonces_are_two_facts(hook: Producer) -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"turn": "1"}, {"index": 1}])
-def test_without_key_turn_and_index_nothing_is_collapsed_because_nothing_is_written(
+def test_call_without_key_turn_and_index_is_refused_and_writes_nothing(
     hook: Producer, log: Log, given: dict[str, Any]
 ) -> None:
     with pytest.raises(
@@ -296,9 +294,7 @@ def test_there_is_nothing_to_take_back_before_there_is_a_grade(hook: Producer, l
 
 
 @pytest.mark.parametrize("reward", [0.8, 0.2])
-def test_a_grade_in_conflict_is_followed_by_a_new_seq_and_never_called_equal(
-    hook: Producer, log: Log, reward: float
-) -> None:
+def test_grade_in_conflict_is_followed_by_a_new_seq_and_never_equal(hook: Producer, log: Log, reward: float) -> None:
     hook.grade("t:a", 0.8, seq=1)
     assert hook.grade("t:a", 0.2, seq=1).outcome == "conflict"
 

@@ -43,7 +43,7 @@ def test_who_writes_faster_than_the_disk_waits_for_room_and_loses_nothing(
     assert max(gate.sizes) <= 4  # the end of the turn always has room
 
 
-def test_a_turn_with_a_timeout_says_that_there_is_no_room_and_takes_nothing(
+def test_full_turn_with_a_timeout_refuses_the_event(
     ledger: Ledger, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "OUTBOX_EVENTS", 3)
@@ -110,7 +110,7 @@ def test_an_answer_can_be_awaited(ledger: Ledger) -> None:
     assert asyncio.run(talk()) == "appended"
 
 
-def test_a_storage_error_reaches_who_flushes_and_the_events_stay_with_their_ids(ledger: Ledger, gate: Gate) -> None:
+def test_storage_error_reaches_the_flush_and_events_keep_their_ids(ledger: Ledger, gate: Gate) -> None:
     gate.error = StoreFullError("/l", "ENOSPC")
     with turn(ledger) as recorder:
         answer = recorder.message("user", "hi")
@@ -180,9 +180,7 @@ def test_what_is_given_up_is_counted_by_the_end(ledger: Ledger, gate: Gate) -> N
     assert completeness(ledger).holes == (Hole("1", "missing", ((1, 1),), 1), Hole("1", "dropped", (), 1))
 
 
-def test_what_is_being_written_is_not_given_up_and_waited_for_no_longer_than_was_said(
-    ledger: Ledger, gate: Gate
-) -> None:
+def test_write_in_progress_is_kept_and_waited_for_up_to_the_timeout(ledger: Ledger, gate: Gate) -> None:
     recorder = turn(ledger)
     gate.open.clear()
     recorder.message("user", "hi")
@@ -248,7 +246,7 @@ def test_what_is_written_makes_room_again(ledger: Ledger, gate: Gate, monkeypatc
     assert len(events(ledger)) == 6
 
 
-def test_what_the_ledger_finds_invalid_after_all_is_told_and_counted_as_dropped(
+def test_event_found_invalid_by_the_ledger_is_reported_as_dropped(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append = ledger.log.append
@@ -281,7 +279,7 @@ def test_whatever_writing_raises_reaches_who_waits_and_the_events_stay(ledger: L
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_when_the_thread_itself_ends_who_waits_hears_why_and_the_next_call_starts_another(
+def test_end_of_the_thread_reaches_waiters_and_the_next_call_restarts_it(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "OUTBOX_EVENTS", 1)

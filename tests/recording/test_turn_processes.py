@@ -27,7 +27,7 @@ def run(script: str, *words: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_program_that_ends_without_closing_leaves_what_it_recorded_and_an_open_turn(ledger: Ledger) -> None:
+def test_program_that_ends_without_closing_leaves_its_events_and_open_turn(ledger: Ledger) -> None:
     script = """
 import sys, rightful
 ledger = rightful.open(sys.argv[1])
@@ -42,7 +42,7 @@ for at in range(500):
     assert completeness(ledger).holes == (Hole("1", "open"),)
 
 
-def test_a_program_that_ends_while_nothing_can_be_written_says_what_is_lost(ledger: Ledger) -> None:
+def test_program_that_ends_while_writes_fail_reports_the_loss(ledger: Ledger) -> None:
     script = """
 import sys, rightful
 ledger = rightful.open(sys.argv[1])

@@ -177,7 +177,7 @@ def paid(count: int) -> list[Wire]:
     return [event for at in range(count) for event in (exposed(f"t:{at}", "x"), graded(f"t:{at}", 0.8))]
 
 
-def test_grades_in_doubt_are_told_from_more_than_one_in_ten_with_an_example() -> None:
+def test_doubtful_grades_are_reported_above_one_in_ten_with_an_example() -> None:
     contested = [exposed("e:a", "x"), graded("e:a", 0.8), graded("w:a", 0.8, exposure_session="e:a")]
 
     [alarm] = raised(log_of(*paid(17), *doubtful(1), *contested))

@@ -190,7 +190,7 @@ def test_a_run_waits_for_other_writers_so_long_and_no_longer(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("late_s", "is_own"), [(0, True), (60, True), (60.001, False)])
-def test_only_a_session_that_began_soon_after_the_run_is_its_own_by_folder_and_time(
+def test_only_a_session_soon_after_the_run_is_its_own_by_folder_and_time(
     tmp_path: Path, late_s: float, is_own: bool
 ) -> None:
     began_us = AT_US

@@ -84,7 +84,7 @@ def test_what_was_picked_and_rebased_in_the_run_was_made_in_it(
     assert [one.subject for one in made.commits] == ["side", "side"]
 
 
-def test_no_more_commits_are_recorded_than_the_limit_and_the_rest_is_counted(
+def test_commits_are_recorded_up_to_the_limit_and_the_rest_counted(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "RUN_COMMITS", 2)

@@ -247,7 +247,7 @@ def test_any_interleaving_keeps_everything_and_shows_what_the_rule_says(
 
 @settings(max_examples=examples(500), deadline=None, database=None)
 @given(steps=steps(BY_RUNS), limit=st.sampled_from([None, 2, 4]))
-def test_any_interleaving_of_runs_covers_what_their_models_have_seen_and_nothing_else(
+def test_interleaved_runs_cover_exactly_what_their_models_saw(
     ledger: rightful.Ledger, loop: asyncio.Runner, steps: list[tuple[str, str]], limit: int | None
 ) -> None:
     loop.run(Play(ledger, limit).whole(steps))

@@ -61,9 +61,7 @@ def test_the_page_shows_every_ordering_and_what_our_session_keeps() -> None:
     assert [row[:3] for row in table] == [[one.title, one.upstream, one.ours] for one in all_orderings()]
 
 
-def test_what_the_sdk_logs_in_other_processes_does_not_stand_beside_the_table(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_logs_of_the_sdk_in_other_processes_are_not_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     [approval] = [one for one in all_orderings() if one.name == "approval"]
     processes = Elsewhere()
     kept(approval, World("SQLiteSession", tmp_path, processes))

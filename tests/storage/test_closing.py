@@ -57,7 +57,7 @@ def test_a_store_that_was_closed_meanwhile_refuses(recorder: LMDBRecorder, had: 
     assert isinstance(served(lambda: writer.submit(lambda _: [event()], 1, inline=True)), ClosedError)
 
 
-def test_a_handle_that_is_collected_while_a_commit_is_announced_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_handle_collected_during_a_commit_does_not_block_others(tmp_path: Path) -> None:
     """Garbage is collected anywhere, so also where the thread has the lock that giving a handle back needs."""
     with LMDBRecorder(tmp_path / "s", kind="plain", create=True) as recorder:
         other = [LMDBRecorder(tmp_path / "s", kind="plain")]

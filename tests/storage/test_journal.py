@@ -268,9 +268,7 @@ def damaged_after(disk: Disk, *, durable: tuple[bool, ...]) -> Journal:
 
 
 @pytest.mark.parametrize("synced", [(True, True, True), (False, True, True)], ids=["each", "two at once"])
-def test_a_damaged_record_that_a_later_one_says_was_durable_stays_and_so_do_its_neighbours(
-    disk: Disk, synced: tuple[bool, ...]
-) -> None:
+def test_damaged_record_known_durable_stays_and_so_do_its_neighbours(disk: Disk, synced: tuple[bool, ...]) -> None:
     assert seen(damaged_after(disk, durable=synced)) == ["one", "uwo", "three"]
 
 
@@ -284,7 +282,7 @@ def test_a_damaged_record_that_was_synced_after_the_next_was_written_stays(disk:
     assert seen(disk.open()) == ["one", "uwo", "three", "four"]
 
 
-def test_a_record_that_does_not_fit_and_that_none_says_was_durable_ends_what_counts(disk: Disk) -> None:
+def test_unfitting_record_not_known_durable_ends_the_journal(disk: Disk) -> None:
     """A power cut kept a later write and lost an earlier one: neither was answered."""
     reader = damaged_after(disk, durable=(True, False, False))
     assert seen(reader) == ["one"]
@@ -324,7 +322,7 @@ def test_a_journal_that_begins_behind_the_end_of_the_tables_is_refused(disk: Dis
         disk.open().read_state()
 
 
-def test_a_journal_that_was_emptied_after_the_tables_were_looked_at_is_not_refused(disk: Disk) -> None:
+def test_journal_emptied_after_reading_the_tables_is_not_refused(disk: Disk) -> None:
     journal = disk.open()
     write(journal, "1")
     looked: list[int] = []
@@ -349,7 +347,7 @@ def recorder(tmp_path: Path) -> Iterator[LMDBRecorder]:
         yield recorder
 
 
-def test_a_store_closes_while_a_thread_looks_at_its_journal_for_the_first_time(
+def test_store_closes_while_a_thread_first_reads_its_journal(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread has the journal and waits to read; who closes keeps readers out and wants the journal."""

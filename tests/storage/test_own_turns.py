@@ -53,9 +53,7 @@ def test_who_waits_for_a_commit_of_this_process_is_woken(recorder: LMDBRecorder)
     assert recorder._store.commit_signal.count == before + 1
 
 
-def test_who_would_have_to_wait_for_another_process_gives_up_when_the_time_is_over(
-    tmp_path: Path, recorder: LMDBRecorder
-) -> None:
+def test_waiting_for_another_process_ends_at_the_time_limit(tmp_path: Path, recorder: LMDBRecorder) -> None:
     write_lock = locks.WriteLock(tmp_path / "s")  # another opening of the file, as another process has it
     write_lock.acquire()
 
@@ -103,7 +101,7 @@ def test_who_comes_while_it_has_the_turn_is_served_after_it(recorder: LMDBRecord
     assert [each.event.data for each in recorder.read()] == [b"held", *[b"next"] * 4]
 
 
-def test_threads_that_serve_themselves_and_others_write_without_a_gap_and_one_turn_after_the_other(
+def test_threads_that_commit_for_all_write_without_gaps_in_order(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their process has one lock for the turn: who gave back that of another would let another process in."""
@@ -160,7 +158,7 @@ def test_a_turn_that_cannot_be_asked_for_says_that_nothing_was_written(
     assert served(lambda: append(recorder)) == 1
 
 
-def test_a_sync_that_fails_leaves_it_unknown_and_the_next_turn_writes_it_again(
+def test_failed_sync_leaves_it_unknown_and_the_next_turn_rewrites_it(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(_: int) -> None:
@@ -196,7 +194,7 @@ def test_a_turn_that_cannot_be_given_back_is_told_and_keeps_nobody_waiting(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
-def test_a_fork_during_a_turn_waits_for_it_and_the_child_has_turns_of_its_own(
+def test_fork_waits_for_a_turn_and_the_child_has_turns_of_its_own(
     tmp_path: Path, recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, stands_still = Held(recorder), Environment.before_fork
@@ -229,9 +227,7 @@ class Late:
         return taken
 
 
-def test_who_finds_others_waiting_when_it_could_begin_leaves_them_to_the_writer(
-    tmp_path: Path, recorder: LMDBRecorder
-) -> None:
+def test_inline_caller_leaves_queued_requests_to_the_writer(tmp_path: Path, recorder: LMDBRecorder) -> None:
     """It lingered for them, took their work, found another process writing, and dropped what was not its own."""
     writer, write_lock, positions = writer_of(recorder), locks.WriteLock(tmp_path / "s"), list[int]()
     threads = [threading.Thread(target=lambda: positions.append(recorder.append([event()]))) for _ in range(2)]

@@ -152,9 +152,7 @@ def test_each_read_transaction_takes_one_page(
     assert [each.position for each in recorder.read(query, limit=5)] == [1, 2, 3, 4, 5]
 
 
-def test_a_row_that_alone_is_more_than_a_page_is_one_and_rows_without_payload_too(
-    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_row_larger_than_a_page_is_a_page_of_its_own(recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [b"x" * 5_000, None, b"", b"y" * 5_000, None]
     recorder.append([row(n, payload=payload) for n, payload in enumerate(wanted)])
     monkeypatch.setattr(limits, "PAGE_BYTES", 4_000)

@@ -65,7 +65,7 @@ def without_marks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Journal, "_leave_mark", lambda *_, **__: None)
 
 
-def test_a_process_syncs_the_tables_once_before_it_writes_over_what_the_journal_had(
+def test_process_syncs_the_tables_once_before_it_overwrites_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who committed them may have been killed in LMDB's last sync, and the journal has the rows still."""
@@ -85,7 +85,7 @@ def test_a_process_syncs_the_tables_once_before_it_writes_over_what_the_journal_
         assert calls.take() == [*APPEND, *MARK], "the journal's first row says that the tables are durable"
 
 
-def test_a_process_syncs_the_tables_and_the_journal_once_before_it_shows_events_to_who_follows(
+def test_process_syncs_tables_and_journal_once_before_followers_see_rows(
     tmp_path: Path, recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_marks(monkeypatch)
@@ -112,7 +112,7 @@ def test_what_a_process_marked_durable_is_neither_written_nor_synced_again(
         assert calls.take() == ["fdatasync data.mdb"]
 
 
-def test_a_sync_for_who_follows_leaves_to_the_first_turn_what_it_may_not_have_written(
+def test_sync_for_followers_leaves_unwritten_parts_to_the_first_turn(
     tmp_path: Path, recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sync that failed in another process may have lost the rows, and ours then succeeds without them."""
@@ -231,7 +231,7 @@ def test_a_journal_that_is_opened_for_writing_is_the_one_that_readers_have(tmp_p
             assert together(reader.head, writer.head) == [1, 1]
 
 
-def test_after_a_failure_the_next_turn_looks_at_the_file_anew_and_syncs_what_it_adds(
+def test_turn_after_a_failure_rereads_the_file_and_syncs_its_additions(
     recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system may show what is on the disk again in place of what it could not write."""

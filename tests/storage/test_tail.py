@@ -96,7 +96,7 @@ def test_rows_that_fit_a_query_are_found_between_two_positions(
     assert tail.matching(wanted, 0, 10) == []
 
 
-def test_tags_are_found_by_how_they_begin_as_soon_as_a_row_that_one_may_see_has_them(tail: JournalTail) -> None:
+def test_tags_are_found_by_prefix_once_a_visible_row_has_them(tail: JournalTail) -> None:
     assert sorted(tail.tags_like("x", 14)) == ["x", "xy"]
     assert sorted(tail.tags_like("x", 13)) == ["x"]
     assert sorted(tail.tags_like("y", 11)) == []

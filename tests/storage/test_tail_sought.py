@@ -55,7 +55,7 @@ def test_what_is_sought_in_the_rows_is_what_the_index_finds(
 
 
 @pytest.mark.parametrize(("codec", "make"), CASES)
-def test_an_answer_is_the_same_however_often_one_asks_and_when_rows_come_and_go(codec: Codec, make: Make) -> None:
+def test_repeated_query_gives_the_same_answer_while_rows_come_and_go(codec: Codec, make: Make) -> None:
     events = [make(n) for n in range(30)]
     rows, tail = kept(codec, events), JournalTail(0, codec)
     tag = events[8].tags[0]

@@ -32,7 +32,7 @@ def told(*events: dict[str, Any]) -> list[Told]:
     return [(one.get("arguments"), one.get("output"), one.get("unpaired", False)) for one in entries]
 
 
-def test_a_result_answers_the_call_of_its_own_turn_and_not_an_older_one_that_has_no_answer() -> None:
+def test_result_answers_the_call_of_its_turn_before_an_older_open_one() -> None:
     events = [call("1", LS), call("2", CAT, "2"), result("2", "x", "2")]
 
     assert told(*events) == [(LS, None, False), (CAT, "x", False)]
@@ -42,7 +42,7 @@ def test_a_result_of_a_later_turn_answers_a_call_that_waits() -> None:
     assert told(call("1", LS), result("1", "x", "2")) == [(LS, "x", False)]
 
 
-def test_a_different_result_of_another_turn_does_not_answer_a_call_that_has_an_answer() -> None:
+def test_different_result_of_another_turn_leaves_an_answered_call_alone() -> None:
     assert told(call("1", LS), result("1", "x"), result("2", "other", "2")) == [(LS, "x", False), (None, "other", True)]
 
 
@@ -50,13 +50,13 @@ def test_the_same_result_told_in_another_turn_is_shown_once() -> None:
     assert told(call("1", LS), result("1", "x"), result("2", "x", "2")) == [(LS, "x", False)]
 
 
-def test_a_result_that_says_again_what_answered_its_turns_call_does_not_answer_another_turns() -> None:
+def test_repeated_result_of_its_turns_call_answers_no_other_turn() -> None:
     events = [call("1", LS), call("2", CAT, "2"), result("1", "x", "2"), result("2", "x", "2")]
 
     assert told(*events) == [(LS, None, False), (CAT, "x", False)]
 
 
-def test_a_result_of_a_turn_without_the_call_answers_the_one_that_waits_and_not_the_last_one() -> None:
+def test_result_of_a_turn_without_the_call_answers_the_open_call() -> None:
     events = [call("1", LS), call("2", CAT, "2"), result("1", "x", "2"), result("2", "y", "3")]
 
     assert told(*events) == [(LS, "y", False), (CAT, "x", False)]
@@ -68,11 +68,11 @@ def test_the_same_id_with_another_name_is_another_call() -> None:
     assert told(*events) == [(LS, "x", False), (LS, "y", False)]
 
 
-def test_the_same_id_with_arguments_that_do_not_grow_from_each_other_is_another_call() -> None:
+def test_one_id_with_unrelated_arguments_is_another_call() -> None:
     assert told(call("1", LS), call("2", CAT), result("2", "y")) == [(LS, None, False), (CAT, "y", False)]
 
 
-def test_the_same_call_with_a_different_real_result_behind_it_is_another_call() -> None:
+def test_same_call_with_a_different_real_result_is_another_call() -> None:
     events = [call("1", LS), result("1", "x"), call("2", LS), result("2", "y")]
 
     assert told(*events) == [(LS, "x", False), (LS, "y", False)]
@@ -84,7 +84,7 @@ def test_the_same_call_told_again_behind_its_answer_is_one_call() -> None:
     assert told(*events) == [(LS, "x", False)]
 
 
-def test_a_call_told_again_that_only_a_placeholder_answers_keeps_its_real_answer() -> None:
+def test_repeated_call_with_only_a_placeholder_keeps_its_real_answer() -> None:
     events = [call("1", LS), result("1", "x"), call("2", LS, "2"), result("2", WAITS, "2", is_error=True)]
 
     assert told(*events) == [(LS, "x", False)]
@@ -103,7 +103,7 @@ def test_a_placeholder_is_shown_where_nothing_else_came_and_says_so() -> None:
     assert (entry.output, entry.is_error, entry.placeholder) == (WAITS, True, True)
 
 
-def test_a_call_that_grows_under_ids_of_its_own_is_one_call_with_all_its_arguments() -> None:
+def test_call_that_grows_under_its_own_ids_is_one_call_with_all_arguments() -> None:
     """One store of records kept 430 rows of 18 calls, each state under an id of its own."""
     events = [call("1", {}, name=None), call("2", {"command": "l"}), call("3", LS), call("4", {"command": "l"})]
 
@@ -169,7 +169,7 @@ def raised(*events: dict[str, Any]) -> list[Told]:
     return [(one["call"], one.get("calls"), one.get("output")) for one in found]
 
 
-def test_a_call_that_a_resume_raises_anew_is_one_where_its_interaction_names_both() -> None:
+def test_resumed_call_is_one_if_its_interaction_names_both_ids() -> None:
     asked = [call("1", LS, id_="a"), gate("1", "requested", "g", "a", "1")]
     again = [call("2", LS, "2", id_="b"), gate("2", "answered", "g", "b", "2"), result("2", "x", "2", id_="b")]
 
@@ -192,7 +192,7 @@ def test_a_call_raised_anew_is_another_where_no_interaction_names_both() -> None
     assert raised(*asked, *again) == [("a", None, None), ("b", None, "x")]
 
 
-def test_an_interaction_id_that_is_used_again_does_not_join_a_call_that_was_answered() -> None:
+def test_reused_interaction_id_does_not_join_an_answered_call() -> None:
     asked = [call("1", LS, id_="a"), gate("1", "requested", "g", "a", "1"), result("1", "x", id_="a")]
     again = [call("2", LS, "2", id_="b"), gate("2", "requested", "g", "b", "2"), result("2", "x", "2", id_="b")]
 

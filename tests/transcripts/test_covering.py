@@ -149,7 +149,7 @@ def test_items_of_an_appended_history_are_named_by_their_place() -> None:
     assert found[5]["unresolved"] == 1
 
 
-def test_what_is_told_is_in_the_history_again_once_the_only_append_was_withdrawn() -> None:
+def test_messages_are_in_the_history_again_after_the_append_is_withdrawn() -> None:
     withdrawn = fact("event.withdrawn", "w", id=event_id("hook", "h"), revision=1)
     found = entries(said("a"), fact("history.appended", "h", items=["x"]), withdrawn, popped("p", item("a")))
 

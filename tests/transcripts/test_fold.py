@@ -100,11 +100,11 @@ def test_a_repeat_that_was_not_stored_twice_places_its_entry() -> None:
     assert texts(told, said("3", "b", turn="1", index=1), repeat) == ["a", "b"]
 
 
-def test_what_is_said_under_the_same_id_in_another_turn_is_shown_once_at_its_first_place() -> None:
+def test_message_repeated_under_its_id_in_another_turn_is_shown_once_first() -> None:
     assert texts(said("1", "a", turn="1"), said("2", "b", turn="1"), said("1", "a", turn="2")) == ["a", "b"]
 
 
-def test_two_messages_of_one_producer_at_one_index_that_say_the_same_are_one() -> None:
+def test_equal_messages_of_one_producer_at_one_index_are_one() -> None:
     assert texts(said("1", "a", turn="1", index=0), said("2", "a", turn="1", index=0)) == ["a"]
 
 
@@ -135,7 +135,7 @@ def test_a_turn_ends_once_with_the_last_word_on_each_fact() -> None:
     assert (second.turn, second.stop_reason) == ("2", UNSET)
 
 
-def test_a_row_in_quarantine_is_marked_on_the_entry_that_it_contradicts_and_is_not_its_content() -> None:
+def test_quarantined_row_marks_the_entry_it_contradicts_only() -> None:
     [entry] = folded([said("1", "yes"), said("1", "no")]).as_dict()["entries"]
 
     assert (entry["text"], entry["revisions"]) == ("yes", 1)
@@ -160,7 +160,7 @@ def test_a_withdrawal_of_what_stood_first_lets_the_other_stand() -> None:
     assert (entry.text, entry.conflicts) == ("no", UNSET)
 
 
-def test_of_two_contradictions_none_is_shown_when_what_stood_first_is_withdrawn() -> None:
+def test_no_contradiction_is_shown_after_the_first_row_is_withdrawn() -> None:
     id_ = rows_of(log_of([said("1", "yes")]))[0].envelope.id
     withdrawn = fact("event.withdrawn", "w", id=id_, revision=1)
     [entry] = folded([said("1", "yes"), said("1", "no"), said("1", "maybe"), withdrawn]).as_dict()["entries"]
@@ -184,7 +184,7 @@ def test_what_was_withdrawn_does_not_hide_what_was_said_again() -> None:
     assert [(one.text, one.hidden) for one in entries] == [("yes", True), ("yes", UNSET)]
 
 
-def test_a_contradiction_whose_first_row_is_another_sessions_shows_nothing_as_content() -> None:
+def test_contradiction_of_another_sessions_row_shows_no_content() -> None:
     [entry] = folded([said("1", "yes", session="t:b"), said("1", "no")]).as_dict()["entries"]
 
     assert "text" not in entry
@@ -257,7 +257,7 @@ def test_what_a_tool_hid_is_marked_and_what_else_it_says_is_kept() -> None:
     assert (entry.hidden, entry.meta, entry.summary, entry.extra) == (True, True, True, {"call_id": 1})
 
 
-def test_content_that_json_cannot_hold_is_as_it_was_in_python_and_escaped_in_json() -> None:
+def test_content_beyond_json_is_kept_in_python_and_escaped_in_json() -> None:
     transcript = folded([said("1", "a\x00\ud800"), fact("data.recorded", "2", name="n", data=[float("inf"), 10**30])])
 
     assert transcript.entries[0].text == "a\x00\ud800"
@@ -313,7 +313,7 @@ def test_a_compaction_hides_nothing_of_what_it_covers() -> None:
     ]
 
 
-def test_how_a_session_began_and_ended_and_its_subagents_stand_beside_the_entries() -> None:
+def test_start_end_and_subagents_are_listed_next_to_the_entries() -> None:
     link = {"other": "t:sub", "as": "subagent", "evidence": "native-id"}
     events = [
         fact("session.started", "1", harness="codex", model="m", extra={"forked_from": "t:y"}),
@@ -371,7 +371,7 @@ def test_two_processes_give_the_same_bytes() -> None:
     assert len(answers.pop()) > 1000
 
 
-def test_what_is_told_again_is_shown_once_also_where_something_else_was_told_between() -> None:
+def test_repeated_message_is_shown_once_also_with_others_between() -> None:
     words = [said(str(at), text, turn="1", index=0) for at, text in enumerate(["x", "y", "x", "y"])]
     answers = [
         fact("interaction.answered", f"a{at}", interaction="g", payload={"approved": one})

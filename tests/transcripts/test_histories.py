@@ -122,7 +122,7 @@ def test_an_entry_of_an_item_has_the_items_id() -> None:
     assert [one.position for one in transcript.entries] == [1, 1]
 
 
-def test_an_item_of_one_id_is_shown_once_and_one_without_an_id_as_often_as_it_stands() -> None:
+def test_item_with_an_id_is_shown_once_and_without_one_each_time() -> None:
     known = {"type": "message", "role": "assistant", "id": "m", "content": "a"}
     bare = {"role": "user", "content": "b"}
 
@@ -140,7 +140,7 @@ def test_another_producers_history_is_left_out_and_counted() -> None:
     assert folded(events).as_dict()["left_out"] == {"other": 2}
 
 
-def test_a_history_is_left_out_where_another_producer_tells_the_messages_by_events() -> None:
+def test_history_is_omitted_if_another_producer_records_the_messages() -> None:
     message = fact("message.recorded", "1", role="user", content="a", producer="tool")
     events = [batch("1", {"role": "user", "content": "a"}), message]
 
@@ -154,7 +154,7 @@ def test_a_producers_own_history_is_told_beside_its_events() -> None:
     assert told(message, batch("2", {"role": "assistant", "content": "b"})) == [("user", "a"), ("assistant", "b")]
 
 
-def test_the_histories_of_two_producers_that_tell_messages_by_events_too_are_both_told() -> None:
+def test_histories_of_two_producers_that_also_record_messages_are_shown() -> None:
     messages = [
         fact("message.recorded", producer, role="user", content=producer, producer=producer) for producer in ("p", "q")
     ]

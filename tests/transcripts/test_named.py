@@ -47,7 +47,7 @@ def test_a_session_with_records_of_its_own_needs_no_projection(ledger: rightful.
     assert ledger.projected().facts.watermark == 0
 
 
-def test_a_session_without_records_is_told_by_the_names_of_its_run_in_the_order_in_which_they_began(
+def test_session_without_records_shows_its_runs_names_by_start(
     ledger: rightful.Ledger,
 ) -> None:
     later = said("u:b", "second", "2026-08-02T10:00:00Z")
@@ -95,7 +95,7 @@ def test_a_link_that_was_withdrawn_joins_nothing(ledger: rightful.Ledger) -> Non
     assert ledger.transcript("t:w").entries == []
 
 
-def test_what_several_names_used_is_added_up_and_the_worst_completeness_counts(ledger: rightful.Ledger) -> None:
+def test_usage_of_names_is_summed_and_the_worst_completeness_counts(ledger: rightful.Ledger) -> None:
     used = fact("usage.recorded", "1", session="u:a", counts={"n": 1, "x": 0.5})
     more = fact(
         "usage.recorded", "2", session="u:b", counts={"n": 2, "x": 0.25}, turn="1", index=1, at="2026-08-02T10:00:00Z"
@@ -146,7 +146,7 @@ def test_whose_continuation_a_session_is_is_told_by_the_name_that_knows(ledger: 
     assert (started["harness"], started["extra"]) == ("run", {"forked_from": "u:m", "cli": 2})
 
 
-def test_a_transcript_that_is_asked_for_whole_is_refused_with_what_it_lacks(ledger: rightful.Ledger) -> None:
+def test_request_for_a_whole_transcript_is_refused_with_what_is_missing(ledger: rightful.Ledger) -> None:
     end = fact("turn.ended", "e", session="t:w", turn="1", index=2)
     ledger.append([said("t:w", "own", turn="1", index=0), end])
 

@@ -28,7 +28,7 @@ def told(*events: dict[str, Any]) -> list[Any]:
     return [one["text"] if one["kind"] == "message" else (one["call"], one.get("output")) for one in entries]
 
 
-def test_a_call_that_a_hook_and_a_transcript_tell_is_one_with_the_tools_own_text_as_result() -> None:
+def test_call_of_hook_and_transcript_is_one_with_the_tools_text_as_result() -> None:
     events = [
         call("1", HOOK),
         result("1", HOOK, {"stdout": "x"}),
@@ -40,7 +40,7 @@ def test_a_call_that_a_hook_and_a_transcript_tell_is_one_with_the_tools_own_text
     assert told(*events) == ["hi", ("c", "x")]
 
 
-def test_it_stands_among_the_messages_and_its_position_is_that_of_its_first_row() -> None:
+def test_entry_is_among_the_messages_at_its_first_rows_position() -> None:
     hooked = [call("1", HOOK, "a"), call("2", HOOK, "b")]
     imported = [say("1", "one"), call("1", TOOL, "a"), say("2", "two"), call("2", TOOL, "b")]
     entries = folded([*hooked, *imported]).entries
@@ -64,7 +64,7 @@ def test_where_nobody_tells_messages_the_first_real_result_is_shown() -> None:
     assert told(call("1", HOOK), waits, call("1", "b"), result("1", "b", "y")) == [("c", "y")]
 
 
-def test_a_placeholder_of_who_tells_the_messages_does_not_cover_a_real_result() -> None:
+def test_placeholder_of_the_message_producer_does_not_hide_a_real_result() -> None:
     waits = result("1", TOOL, "INTERRUPTED_BY_USER", is_error=True)
 
     assert told(say("1", "hi"), call("1", TOOL), waits, call("1", HOOK), result("1", HOOK, "x")) == ["hi", ("c", "x")]
@@ -82,7 +82,7 @@ def test_another_name_is_another_call() -> None:
     assert told(call("1", HOOK, name="Read"), call("1", TOOL)) == [("c", None), ("c", None)]
 
 
-def test_an_id_that_is_used_again_is_laid_on_the_other_producers_calls_one_by_one() -> None:
+def test_reused_id_is_matched_with_the_other_producers_calls_one_by_one() -> None:
     def both(producer: str) -> list[dict[str, Any]]:
         first = [call("1", producer), result("1", producer, f"{producer} 1")]
         return [*first, call("2", producer), result("2", producer, f"{producer} 2")]

@@ -77,7 +77,7 @@ def test_only_the_runner_tells_an_error() -> None:
     assert replayed == [{"role": "assistant", "content": [CALL]}]
 
 
-def test_of_a_result_with_text_and_data_the_runner_takes_the_text_and_the_api_the_data() -> None:
+def test_runner_gets_the_text_of_a_result_and_the_api_its_data() -> None:
     ran, replayed = both(call(), result(extra={"data": {"n": 1}}))
 
     assert ran[0]["content"][1] == RESULT
@@ -93,7 +93,7 @@ def test_a_result_is_told_behind_its_call_whenever_it_came() -> None:
     assert both(*events)[0] == [{"role": "assistant", "content": [CALL, RESULT]}, {"role": "user", "content": "on"}]
 
 
-def test_a_result_without_a_call_and_a_call_without_anything_are_told_as_far_as_they_are_known() -> None:
+def test_result_without_call_and_call_without_result_are_read() -> None:
     assert both(result(output=None, is_error=True))[0] == [
         {"role": "assistant", "content": [{"type": "tool_result", "toolCallId": "a", "isError": True}]}
     ]

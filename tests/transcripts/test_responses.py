@@ -111,7 +111,7 @@ def test_a_thought_that_only_its_provider_can_read_says_so() -> None:
     assert (one["kind"], one["text"], one["extra"]) == ("thought", "", {"encrypted_content": "gAAA"})
 
 
-def test_an_item_says_which_agent_spoke_and_at_which_response_but_a_user_is_no_agent() -> None:
+def test_item_shows_its_agent_and_response_but_a_user_is_not_an_agent() -> None:
     answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "yes"}]}
     found = entries(batch("1", user("go"), answer, agent="Triage", response_id="resp_1"), batch("2", answer))
 
@@ -135,7 +135,7 @@ def test_what_batches_and_compactions_used_is_summed_each_response_once() -> Non
     assert [one.get("of") for one in usages] == ["resp_1", "resp_2", None, event_id("hook", "5")]
 
 
-def test_of_two_runs_each_response_counts_though_their_model_gives_all_one_id() -> None:
+def test_each_response_of_two_runs_counts_though_all_have_one_id() -> None:
     same = {"response_id": "resp_fake", "usage": {"requests": 1}}
     batches = [batch(f"{run}{at}", user("a"), run=run, ordinal=at, **same) for run in ("r", "q") for at in (0, 1)]
 
@@ -160,7 +160,7 @@ def test_a_fork_and_a_compaction_that_is_owed_are_told_where_they_happened() -> 
     assert (second["response_id"], second["reason"]) == ("resp_1", "an approval")
 
 
-def test_a_session_that_was_only_forked_has_a_transcript_that_nobody_counts() -> None:
+def test_session_that_was_only_forked_has_an_uncounted_transcript() -> None:
     transcript = folded([fact("history.forked", "f", of="t:b", through=0)])
 
     assert (transcript.completeness, transcript.why) == ("unknown", "its history does not count what was said")
@@ -199,7 +199,7 @@ def test_a_run_goes_on_with_what_was_imported_and_says_nothing_again() -> None:
     assert transcript.usage.total == {"input_tokens": 5}
 
 
-def test_a_run_is_left_out_where_another_producer_tells_the_messages_by_events() -> None:
+def test_run_is_omitted_if_another_producer_records_the_messages() -> None:
     message = fact("message.recorded", "1", role="user", content="a", producer="tool")
     transcript = folded([message, batch("2", user("a"), run="r", ordinal=0)])
 

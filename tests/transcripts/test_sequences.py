@@ -34,7 +34,7 @@ def test_a_sequence_cut_into_any_batches_gives_the_same(case: Case, seed: int) -
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.ordered], ids=lambda case: case.number)
 @pytest.mark.parametrize("seed", range(24))
-def test_a_sequence_that_arrives_in_another_order_within_its_turns_gives_the_same(case: Case, seed: int) -> None:
+def test_sequence_reordered_within_its_turns_gives_the_same(case: Case, seed: int) -> None:
     random_ = random.Random(seed)
     events = wires(shuffled(case.records, random_))
 

@@ -36,7 +36,7 @@ def test_the_last_number_of_each_name_counts_for_a_response() -> None:
     assert total(*events) == {"input": 11, "output": 5}
 
 
-def test_without_an_index_the_largest_number_counts_in_whatever_order_they_came() -> None:
+def test_largest_number_counts_without_an_index_in_any_order() -> None:
     """A stream log that was imported first tells the last count of an answer before its transcript tells the others."""
     events = [used(str(n), of="r", output=n, cost=None if n == 61 else 0.5) for n in (3, 9, 61)]
     since = [used(f"s{n}", output=n) | {"cumulative": True} for n in (10, 25)]

@@ -101,7 +101,7 @@ class World:
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(STEPS, max_size=14))
 @example([("append", ["a"]), ("append", ["b"]), ("cover", [], 1)])
-def test_a_transcript_and_a_history_agree_on_the_view_and_on_what_each_compaction_covers(steps: list[Step]) -> None:
+def test_transcript_and_history_agree_on_the_view_and_on_each_cover(steps: list[Step]) -> None:
     world = World()
     for step in steps:
         world.do(step)

@@ -32,7 +32,7 @@ from rightful.integrations.openai_agents import LedgerSession, sdk_private
 from rightful.ledger import Ledger
 
 
-def test_a_run_compacts_from_its_response_when_that_saw_all_that_it_stands_for(ledger: Ledger, hooked: bool) -> None:
+def test_run_compacts_from_its_response_if_that_saw_all_covered_items(ledger: Ledger, hooked: bool) -> None:
     async def play() -> None:
         provider = Provider()
         session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=always)
@@ -58,7 +58,7 @@ def test_a_run_compacts_from_its_response_when_that_saw_all_that_it_stands_for(l
     asyncio.run(play())
 
 
-def test_the_default_hook_asks_for_ten_candidates_and_gets_what_the_sdks_own_gets(ledger: Ledger) -> None:
+def test_default_hook_asks_for_ten_candidates_as_the_sdks_own_does(ledger: Ledger) -> None:
     asked: list[dict[str, Any]] = []
 
     def hook(context: dict[str, Any]) -> bool:
@@ -94,7 +94,7 @@ def unstored() -> RunConfig:
     return RunConfig(model_settings=ModelSettings(store=False))
 
 
-def test_what_others_append_while_the_provider_works_stays_and_nothing_waits_for_it(ledger: Ledger) -> None:
+def test_appends_during_compaction_are_kept_and_nothing_waits(ledger: Ledger) -> None:
     async def play() -> None:
         provider = Provider(closed=True)
         session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=always)

@@ -56,7 +56,7 @@ def test_by_hand_all_that_is_shown_is_sent_and_covered_but_open_calls(ledger: Le
     asyncio.run(play())
 
 
-def test_settings_that_are_given_later_as_a_dict_limit_what_is_compacted_too(ledger: Ledger) -> None:
+def test_settings_passed_later_as_a_dict_limit_the_compaction_too(ledger: Ledger) -> None:
     async def play() -> None:
         session = LedgerSession("chat", ledger, client=Provider())
         await session.add_items([user("a"), user("b")])
@@ -78,7 +78,7 @@ def test_settings_that_are_given_later_as_a_dict_limit_what_is_compacted_too(led
         ("resp-a", ["cmp-1", "function_call call-a", "function_call_output call-a", "two", "third", "three"]),
     ],
 )
-def test_a_response_id_by_hand_covers_what_that_response_is_known_to_have_seen(
+def test_response_id_by_hand_covers_what_that_response_is_known_to_see(
     ledger: Ledger, response_id: str, left: list[str]
 ) -> None:
     """The output of its own call came later, so neither is."""
@@ -105,7 +105,7 @@ def test_a_response_id_by_hand_covers_what_that_response_is_known_to_have_seen(
     asyncio.run(play())
 
 
-def test_of_two_compactions_at_once_one_is_written_and_the_other_leaves_no_trace(ledger: Ledger) -> None:
+def test_one_of_two_concurrent_compactions_is_written(ledger: Ledger) -> None:
     async def play() -> None:
         slow, quick = Provider(closed=True), Provider(output=[summary(9)])
         one, two = (LedgerSession("chat", ledger, client=client) for client in (slow, quick))
@@ -137,7 +137,7 @@ def test_an_empty_history_is_not_sent_and_an_empty_answer_not_written(ledger: Le
     asyncio.run(play())
 
 
-def test_the_mode_that_is_asked_for_wins_and_a_response_that_is_not_kept_is_never_compacted_from(
+def test_requested_mode_wins_and_an_unstored_response_is_not_used(
     ledger: Ledger,
 ) -> None:
     async def play() -> None:
@@ -226,7 +226,7 @@ def test_an_answer_that_no_event_can_hold_is_told_and_owed(ledger: Ledger, item:
     assert [event.reason for event in deferred(session)] == ["the provider's compaction failed: InvalidEventError"]
 
 
-def test_a_summary_of_more_than_a_response_has_seen_is_not_covered_with_what_it_saw(ledger: Ledger) -> None:
+def test_summary_of_more_than_a_response_saw_is_not_covered_by_it(ledger: Ledger) -> None:
     """By now it stands where the response saw one item, and it stands for another one too, which came later."""
 
     async def play() -> None:
@@ -250,7 +250,7 @@ def withdrawn(session: LedgerSession, of: str) -> EventWithdrawn:
 
 
 @pytest.mark.parametrize("taken", ["popped", "cleared with its summary", "withdrawn"])
-def test_a_response_that_has_seen_what_was_taken_back_since_is_not_compacted_from(ledger: Ledger, taken: str) -> None:
+def test_response_that_saw_removed_items_is_not_compacted_from(ledger: Ledger, taken: str) -> None:
     """Its summary would tell of that again."""
 
     async def play() -> None:
@@ -314,7 +314,7 @@ def test_encrypted_items_are_not_sent_to_a_provider(ledger: Ledger) -> None:
     asyncio.run(play())
 
 
-def test_a_hook_that_would_have_to_be_awaited_is_refused_and_not_taken_for_a_yes(ledger: Ledger) -> None:
+def test_awaitable_hook_is_refused_and_not_treated_as_true(ledger: Ledger) -> None:
     async def later(_: dict[str, Any]) -> bool:
         return False
 

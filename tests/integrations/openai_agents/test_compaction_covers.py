@@ -48,7 +48,7 @@ def test_what_a_filter_hid_from_the_model_is_neither_sent_nor_covered(ledger: Le
     asyncio.run(play())
 
 
-def test_the_hook_is_asked_again_about_what_is_left_when_that_is_not_what_it_was_asked_about(ledger: Ledger) -> None:
+def test_hook_is_asked_again_about_the_rest_if_it_was_asked_about_more(ledger: Ledger) -> None:
     asked: list[list[str]] = []
 
     def hook(context: dict[str, Any]) -> bool:
@@ -151,7 +151,7 @@ def with_hers(ledger: Ledger) -> RunConfig:
     return RunConfig(call_model_input_filter=hers)
 
 
-def test_a_session_that_is_not_told_which_run_calls_covers_what_is_proven_all_the_same(ledger: Ledger) -> None:
+def test_session_without_its_runs_name_covers_what_is_proven(ledger: Ledger) -> None:
     """A class of the caller's own whose methods take no wrapper: the SDK then names the run to compaction only."""
 
     class Own(LedgerSession):
@@ -172,7 +172,7 @@ def test_a_session_that_is_not_told_which_run_calls_covers_what_is_proven_all_th
 
 
 @pytest.mark.parametrize("name", APPS)
-def test_in_every_app_a_compaction_covers_only_what_a_model_saw_and_loses_nothing(
+def test_compaction_covers_only_what_a_model_saw_in_every_app(
     ledger: Ledger, name: str, hooked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hand-offs with and without filters, nested history, callbacks, guardrails, streams: no list of them is kept."""
@@ -217,7 +217,7 @@ def test_the_same_words_of_another_run_stay_and_a_runs_own_are_covered(ledger: L
     asyncio.run(play())
 
 
-def test_tool_outputs_that_were_saved_after_the_response_are_not_covered_by_it(ledger: Ledger) -> None:
+def test_tool_outputs_saved_after_the_response_are_not_covered_by_it(ledger: Ledger) -> None:
     class Keeps(RunHooks[Any]):
         run: Any = None
 
@@ -238,9 +238,7 @@ def test_tool_outputs_that_were_saved_after_the_response_are_not_covered_by_it(l
     asyncio.run(play())
 
 
-def test_reasoning_is_sent_to_be_compacted_without_its_id_if_the_model_was_sent_it_so(
-    ledger: Ledger, hooked: bool
-) -> None:
+def test_reasoning_is_compacted_without_id_if_the_model_got_it_so(ledger: Ledger, hooked: bool) -> None:
     """An id that a provider no longer knows would be refused."""
     thought: Any = {"type": "reasoning", "id": "rs-gone", "summary": []}
     answer: Any = {"type": "message", "role": "assistant", "id": "msg-a", "status": "completed", "content": []}

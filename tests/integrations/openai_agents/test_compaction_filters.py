@@ -89,7 +89,7 @@ async def a_turn(session: LedgerSession, made: Filter, random: Random, *, hooked
     limit=st.sampled_from([None, 1, 3]),
     hooked=st.booleans(),
 )
-def test_no_filter_and_no_other_writer_makes_a_compaction_cover_what_its_model_did_not_see(
+def test_compaction_never_covers_unseen_items_despite_filters_and_writers(
     ledger: Ledger, random: Random, filters: list[Filter], limit: int | None, hooked: bool
 ) -> None:
     async def play() -> None:

@@ -47,9 +47,7 @@ def test_an_approval_that_is_asked_for_stays_and_the_rest_is_compacted(ledger: L
 
 
 @pytest.mark.parametrize("hooked", [True, False])
-def test_a_run_that_pauses_and_goes_on_in_another_process_compacts_what_both_have_said(
-    tmp_path: Path, hooked: bool
-) -> None:
+def test_run_resumed_in_another_process_compacts_the_items_of_both(tmp_path: Path, hooked: bool) -> None:
     """Another run comes in between with the same words: those are its own, and stay."""
 
     async def pause() -> str:
@@ -80,7 +78,7 @@ def test_a_run_that_pauses_and_goes_on_in_another_process_compacts_what_both_hav
     asyncio.run(resume(asyncio.run(pause())))
 
 
-def test_what_is_owed_is_remembered_over_a_restart_and_forces_the_next_compaction(tmp_path: Path) -> None:
+def test_pending_compaction_survives_a_restart_and_forces_the_next(tmp_path: Path) -> None:
     async def owe() -> None:
         with ledgers.open(tmp_path / "ledger", create=True) as ledger:
             provider = Provider(fails=RuntimeError("overloaded"))
@@ -143,7 +141,7 @@ def test_tool_turns_owe_a_compaction_that_is_made_when_the_turn_ends(ledger: Led
     asyncio.run(play())
 
 
-def test_a_run_that_is_cancelled_while_the_provider_works_leaves_the_history_as_it_is(ledger: Ledger) -> None:
+def test_run_cancelled_during_the_provider_call_keeps_the_history(ledger: Ledger) -> None:
     async def play() -> None:
         provider = Provider(closed=True)
         session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=always)
@@ -158,7 +156,7 @@ def test_a_run_that_is_cancelled_while_the_provider_works_leaves_the_history_as_
     asyncio.run(play())
 
 
-def test_a_run_that_is_cancelled_while_the_compaction_is_written_ends_when_it_is(
+def test_run_cancelled_while_the_compaction_is_written_ends_after_it(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -195,9 +193,7 @@ def test_a_retried_run_compacts_nothing_that_its_first_attempt_compacted(ledger:
 
 
 @pytest.mark.parametrize("fails", [RuntimeError("no such model"), None])
-def test_what_the_provider_fails_twice_is_asked_for_again_only_after_ten_more_items(
-    tmp_path: Path, fails: Exception | None
-) -> None:
+def test_compaction_that_failed_twice_is_retried_after_ten_more_items(tmp_path: Path, fails: Exception | None) -> None:
     """An error, or an answer of nothing; each turn has a session object of its own, as on a server."""
     provider = Provider(fails=fails, output=[])
 
@@ -243,7 +239,7 @@ def test_nothing_is_put_off_where_nothing_is_compacted_by_itself(ledger: Ledger)
     assert hasattr(LedgerSession("chat", ledger, client=Provider()), "_defer_compaction")
 
 
-def test_a_compaction_and_what_is_owed_are_written_once_though_their_first_answers_are_lost(
+def test_compaction_and_its_debt_are_written_once_if_answers_are_lost(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:

@@ -29,7 +29,7 @@ def batches(session: LedgerSession) -> list[HistoryAppended]:
     return [row.event for row in rows if isinstance(row.event, HistoryAppended)]
 
 
-def test_each_batch_is_kept_with_its_response_agent_and_usage_and_with_what_was_proven(ledger: Ledger) -> None:
+def test_batch_is_stored_with_response_agent_usage_and_proof(ledger: Ledger) -> None:
     async def play() -> None:
         session = LedgerSession("chat", ledger, should_trigger_compaction=never)
         await session.add_items([user("old")])
@@ -126,9 +126,7 @@ async def turns(session: LedgerSession, count: int) -> None:
         await run(app(says(f"one {at}")), f"go {at}", session)
 
 
-def test_each_item_is_digested_once_a_session_and_once_by_the_hook_for_each_input(
-    ledger: Ledger, digested: list[str]
-) -> None:
+def test_item_is_hashed_once_a_session_and_once_for_each_input(ledger: Ledger, digested: list[str]) -> None:
     session = LedgerSession("chat", ledger, should_trigger_compaction=never)
 
     asyncio.run(turns(session, 3))
@@ -142,9 +140,7 @@ def test_each_item_is_digested_once_a_session_and_once_by_the_hook_for_each_inpu
     }
 
 
-def test_a_limited_session_looks_at_no_more_than_its_window_and_proves_as_much_as_a_whole_look(
-    ledger: Ledger, digested: list[str]
-) -> None:
+def test_limited_session_reads_its_window_and_proves_as_much(ledger: Ledger, digested: list[str]) -> None:
     session = LedgerSession("chat", ledger, session_settings={"limit": 4}, should_trigger_compaction=never)
 
     asyncio.run(turns(session, 1))
@@ -156,7 +152,7 @@ def test_a_limited_session_looks_at_no_more_than_its_window_and_proves_as_much_a
     assert read.covered == (ItemRange(ids[46], ids[50]),)
 
 
-def test_what_is_parted_from_its_reasoning_by_the_window_is_not_proven_whole(ledger: Ledger) -> None:
+def test_items_cut_from_their_reasoning_by_the_window_are_not_proven(ledger: Ledger) -> None:
     async def play() -> None:
         session = LedgerSession("chat", ledger, session_settings={"limit": 1}, should_trigger_compaction=never)
         thought: Any = {"type": "reasoning", "id": "rs", "summary": []}
@@ -230,7 +226,7 @@ def noted(wrapper: Any, value: Any) -> Any:
     return sdk_private.exchange_of(sdk_private.noted_by(wrapper))
 
 
-def test_what_the_sdk_noted_is_read_where_it_looks_as_it_does_today_and_else_not_at_all(
+def test_private_notes_of_the_sdk_are_read_only_in_todays_form(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from agents.run_internal.items import digest_input_item
@@ -260,7 +256,7 @@ def test_what_the_sdk_noted_is_read_where_it_looks_as_it_does_today_and_else_not
     assert noted(wrapper, (digests, None)) is None
 
 
-def test_without_the_sdks_private_functions_usage_and_client_are_found_all_the_same(
+def test_usage_and_client_are_found_without_the_sdks_private_functions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told = SimpleNamespace(input_tokens=5, output_tokens=None, total_tokens=5)

@@ -79,7 +79,7 @@ def marks(texts: list[str]) -> list[Mark | None]:
 
 
 @given(letters, letters)
-def test_as_many_items_as_can_be_are_matched_each_with_its_own_place_in_order(one: list[str], other: list[str]) -> None:
+def test_as_many_items_as_possible_are_matched_once_and_in_order(one: list[str], other: list[str]) -> None:
     found = sorted(matched(marks(one), marks(other)).items())
 
     assert all(one[at] == other[place] for at, place in found)
@@ -98,7 +98,7 @@ def test_where_an_exact_matching_is_too_much_the_nearest_is_as_well_proven(one: 
     assert bool(found) == bool(set(one) & set(other))
 
 
-def test_ten_thousand_equal_items_between_others_are_matched_without_comparing_all_with_all() -> None:
+def test_ten_thousand_equal_items_are_matched_in_linear_time() -> None:
     same = marks(["x"] * 10_000)
 
     found = matched([*marks(["a"]), *same, *marks(["b"])], [*marks(["c"]), *same, *marks(["d"])])
@@ -107,9 +107,7 @@ def test_ten_thousand_equal_items_between_others_are_matched_without_comparing_a
 
 
 @given(histories, st.data())
-def test_whatever_a_filter_makes_of_the_input_only_what_stands_in_it_is_covered(
-    items: list[Any], data: st.DataObject
-) -> None:
+def test_filtered_input_covers_only_the_items_in_it(items: list[Any], data: st.DataObject) -> None:
     """Shortened, reordered, doubled, rewritten: any list of the same and other items can be what the model got."""
     real = data.draw(st.lists(st.sampled_from([*items, user("new"), said("else")]), max_size=12))
     known = data.draw(st.sets(st.sampled_from(range(len(items)))) if items else st.just(set()))
@@ -155,13 +153,13 @@ def test_a_reordered_input_proves_no_more_than_stands_in_order() -> None:
     assert covered(items, user("A"), user("B")) == ()
 
 
-def test_a_limited_read_covers_its_window_and_what_the_run_appended_though_the_same_stands_before_it() -> None:
+def test_limited_read_covers_its_window_and_the_runs_own_appends() -> None:
     items = [user("x"), said("y"), user("x"), said("y"), user("z")]
 
     assert covered(items, user("x"), said("y"), user("z"), known={2, 3, 4}) == (2, 3, 4)
 
 
-def test_what_a_run_did_not_read_itself_counts_only_where_it_is_the_only_one_of_its_kind() -> None:
+def test_item_not_read_by_the_run_counts_only_if_it_is_unique() -> None:
     """A run that goes on elsewhere: `x` was sent once and stands twice, so one of them is another run's."""
     items = [user("first"), user("x"), user("x"), said("hers"), output("1"), said("mine")]
     items.insert(1, call("1"))
@@ -221,7 +219,7 @@ def test_what_a_program_called_goes_with_the_program() -> None:
     assert whole(items, {0, 1, 2}) == set()
 
 
-def test_reasoning_that_was_sent_without_its_id_is_the_same_and_two_ids_are_two_thoughts() -> None:
+def test_reasoning_without_id_matches_and_two_ids_are_two_thoughts() -> None:
     bare = {"type": "reasoning", "summary": []}
 
     assert prove([thought("r1"), said("a")], {0, 1}, seen(bare, said("a"))).bare == {0}
@@ -282,7 +280,7 @@ def test_no_more_marks_are_kept_than_a_view_needs(monkeypatch: pytest.MonkeyPatc
     assert made == [0, 1, 2, 0]
 
 
-def test_an_answer_that_is_about_to_be_appended_is_not_taken_for_another_one_like_it() -> None:
+def test_answer_about_to_be_appended_does_not_match_an_equal_one() -> None:
     ok = {"role": "assistant", "content": "ok"}
     items, coming = [user("a"), ok], [mark(ok)]
     exchange = Exchange((mark(user("a")), mark(ok)))

@@ -115,7 +115,7 @@ def test_repeated_run_that_gets_further_compacts_with_its_summary(ledger: Ledger
     asyncio.run(play())
 
 
-def test_repeated_run_skips_the_compaction_that_its_first_attempt_went_on_without(ledger: Ledger) -> None:
+def test_repeated_run_skips_the_compaction_that_its_first_attempt_skipped(ledger: Ledger) -> None:
     """The provider failed the first attempt, which then appended more."""
 
     async def play() -> None:
@@ -178,9 +178,7 @@ CALLS = st.lists(st.sampled_from(["add", "compact", "fail", "pop", "clear"]), ma
 
 @settings(max_examples=examples(30), deadline=None)
 @given(calls=CALLS, dies_at=st.integers(0, 8))
-def test_attempt_that_died_anywhere_and_its_repeat_leave_what_one_whole_attempt_leaves(
-    calls: list[str], dies_at: int
-) -> None:
+def test_killed_attempt_and_its_repeat_leave_what_one_attempt_leaves(calls: list[str], dies_at: int) -> None:
     """Whatever the calls and wherever the first attempt ended, both end with one view; no compaction is paid twice."""
 
     async def play(session: LedgerSession, provider: Provider, some: list[str]) -> list[str]:

@@ -32,7 +32,7 @@ def attempt(ledger: Ledger, key: str | None = "job-7") -> LedgerSession:
     return LedgerSession("chat", ledger, run_key=key)
 
 
-def test_a_retried_run_does_not_see_its_own_earlier_attempt_until_it_comes_to_it(ledger: Ledger) -> None:
+def test_retried_run_sees_its_earlier_attempt_only_as_it_repeats_it(ledger: Ledger) -> None:
     async def play() -> None:
         await attempt(ledger, None).add_items([user("before")])
         first = attempt(ledger)
@@ -101,7 +101,7 @@ def test_a_pop_and_a_clear_that_are_repeated_are_done_once(ledger: Ledger) -> No
     asyncio.run(play())
 
 
-def test_a_run_that_says_something_else_than_its_first_attempt_is_stopped_in_the_runner(ledger: Ledger) -> None:
+def test_run_that_differs_from_its_first_attempt_is_stopped_in_the_runner(ledger: Ledger) -> None:
     async def play() -> None:
         agent = Agent(name="A", model=ScriptedModel([adds((1, 2)), says("3")]), tools=[add])
         await Runner.run(agent, "Add", session=attempt(ledger))
@@ -129,7 +129,7 @@ def attempts(folder: Path, *each: tuple[str, int | None, str]) -> list[tuple[str
     return [(said, int(code)) for said, _, code in told]
 
 
-def test_a_run_killed_after_each_write_and_before_its_answer_is_as_if_nobody_had_been_killed(tmp_path: Path) -> None:
+def test_run_killed_after_any_write_and_repeated_equals_an_unkilled_one(tmp_path: Path) -> None:
     """Five attempts die in another place each, the sixth is whole: the lost answers of openai-agents-python#4615."""
     *killed, done, whole = attempts(
         tmp_path, *[("killed", at, "Bye") for at in range(5)], ("killed", None, "Bye"), ("whole", None, "Bye")

@@ -66,7 +66,7 @@ def test_a_streamed_turn_has_its_agent_and_what_it_used_too(session: LedgerSessi
     ("app", "handing"),
     [("hand-off", ["front"]), ("nested hand-off history", ["front"]), ("hand-off with an input filter", [])],
 )
-def test_a_hand_off_is_the_last_batch_of_the_one_and_the_answer_the_first_of_the_other(
+def test_handoff_ends_one_agents_batches_and_the_answer_starts_the_next(
     app: str, handing: list[str], session: LedgerSession, tracing: bool
 ) -> None:
     """openai-agents-python#2072 asks which agent spoke when a hand-off is saved. A filter that drops it saves none."""

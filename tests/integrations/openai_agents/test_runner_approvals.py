@@ -22,7 +22,7 @@ def play(what: str, folder: Path, state: str = "") -> str:
     return done.stdout
 
 
-def test_a_paused_run_goes_on_in_another_process_with_every_call_answered_once(tmp_path: Path) -> None:
+def test_paused_run_resumed_in_another_process_answers_each_call_once(tmp_path: Path) -> None:
     """openai-agents-python#4615, #4646 and #4827: no orphan call, no orphan output, nothing twice."""
     told = json.loads(play("resume", tmp_path, play("pause", tmp_path)))
 

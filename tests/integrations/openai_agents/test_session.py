@@ -225,7 +225,7 @@ def test_an_id_that_can_name_no_session_is_refused(bad: Any, ledger: Ledger) -> 
         LedgerSession(bad, ledger)
 
 
-def test_the_refusal_of_a_long_id_or_key_says_how_long_one_may_be_and_repeats_only_its_beginning(
+def test_refusal_of_a_long_id_gives_the_limit_and_only_its_beginning(
     ledger: Ledger,
 ) -> None:
     with pytest.raises(UsageError) as of_id:

@@ -85,7 +85,7 @@ def test_a_cancelled_write_that_fails_is_a_cancellation_all_the_same(
     asyncio.run(play())
 
 
-def test_a_write_cancelled_while_it_waits_behind_another_is_made_in_its_turn(
+def test_write_cancelled_while_queued_is_still_made_in_order(
     session: LedgerSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -104,7 +104,7 @@ def test_a_write_cancelled_while_it_waits_behind_another_is_made_in_its_turn(
     asyncio.run(play())
 
 
-def test_a_loop_that_is_closed_before_the_outcome_keeps_nobody_from_the_next_call(
+def test_loop_closed_before_the_outcome_does_not_block_the_next_call(
     session: LedgerSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nobody waits for the first call any more; it is made all the same, without a complaint, and the next one too."""
@@ -152,7 +152,7 @@ def test_calls_made_at_once_keep_their_order(session: LedgerSession) -> None:
     asyncio.run(play())
 
 
-def test_event_loops_and_threads_share_a_session_and_sessions_share_a_ledger(ledger: Ledger) -> None:
+def test_event_loops_and_threads_share_a_session_and_sessions_a_ledger(ledger: Ledger) -> None:
     shared = LedgerSession("chat", ledger)
     begin = threading.Barrier(4)
 
@@ -213,7 +213,7 @@ def test_a_line_goes_on_after_a_call_that_failed() -> None:
         bad.result(60)
 
 
-def test_as_many_sessions_as_there_are_threads_wait_at_once_and_the_next_one_after_them() -> None:
+def test_sessions_up_to_the_thread_limit_wait_at_once_and_the_next_later() -> None:
     go, begun = threading.Event(), threading.Semaphore(0)
 
     def wait() -> bool:
@@ -329,7 +329,7 @@ def test_a_session_can_be_used_and_closed_when_the_interpreter_ends(tmp_path: Pa
         assert texts(ledger.history("openai-agents:chat").items) == ["a", "b"]
 
 
-def test_a_thread_that_could_not_be_had_and_came_all_the_same_works_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_that_starts_despite_an_error_works_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     line, done, threads = CallQueue(), [], []
 
     def start(work: Callable[[], None]) -> None:
@@ -359,7 +359,7 @@ for module in (json, asyncio, sys):
 """
 
 
-def test_sessions_that_nobody_closed_end_with_the_interpreter_and_in_silence(tmp_path: Path) -> None:
+def test_unclosed_sessions_end_silently_with_the_interpreter(tmp_path: Path) -> None:
     """Their modules may be gone before them."""
     words = [sys.executable, "-c", UNCLOSED, str(tmp_path / "ledger")]
 

@@ -90,7 +90,7 @@ def test_an_append_while_the_wrapper_compacts_by_itself_is_kept(ledger: Ledger, 
     asyncio.run(play())
 
 
-def test_an_append_while_a_compaction_by_hand_waits_is_kept_after_its_output(ledger: Ledger, offered: bool) -> None:
+def test_append_during_a_manual_compaction_is_kept_after_its_output(ledger: Ledger, offered: bool) -> None:
     async def play() -> None:
         session, other, provider = LedgerSession("chat", ledger), LedgerSession("chat", ledger), Provider(closed=True)
         wrapper = wrapped(session, provider)
@@ -250,7 +250,7 @@ def test_a_suffix_that_would_part_a_call_from_its_output_is_not_replaced(ledger:
     asyncio.run(play())
 
 
-def test_what_has_expired_at_the_beginning_leaves_the_view_and_nothing_else_does(ledger: Ledger) -> None:
+def test_only_what_had_expired_at_the_start_leaves_the_view(ledger: Ledger) -> None:
     async def play() -> None:
         session = LedgerSession("chat", ledger)
         await session.add_items([user("old 1"), user("old 2"), user("live"), user("old 3"), user("seen")])
