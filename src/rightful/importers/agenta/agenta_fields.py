@@ -124,16 +124,9 @@ def _result(_: str, attributes: Attributes) -> RecordFields:
     return _named(fields | _rest(attributes, *taken), "call", found.id)
 
 
-def _requested(_: str, attributes: Attributes) -> RecordFields:
-    return _interaction("interaction.requested", attributes)
-
-
-def _answered(_: str, attributes: Attributes) -> RecordFields:
-    return _interaction("interaction.answered", attributes)
-
-
-def _interaction(event_type: str, attributes: Attributes) -> RecordFields:
+def _interaction(kind: str, attributes: Attributes) -> RecordFields:
     found = shaped(attributes, _Interaction)
+    event_type = "interaction.requested" if kind == "interaction_request" else "interaction.answered"
     fields = {"type": event_type, "kind": found.kind or None, "payload": attributes.get("payload")}
     return _named(fields | _rest(attributes, "id", "kind", "payload"), "interaction", found.id)
 
@@ -165,8 +158,8 @@ _MAKERS: dict[str, Callable[[str, Attributes], RecordFields]] = {
     "usage": _usage,
     "tool_call": _call,
     "tool_result": _result,
-    "interaction_request": _requested,
-    "interaction_response": _answered,
+    "interaction_request": _interaction,
+    "interaction_response": _interaction,
     "done": _ended,
     "data": _data,
 }

@@ -26,9 +26,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rightful import limits, times
 from rightful.errors import InvalidEventError
@@ -47,15 +47,11 @@ from rightful.importers.claude_code.claude_facts import Facts, described, error_
 from rightful.importers.claude_code.claude_files import NAMESPACE, Owner, Owners, Place, place_of
 from rightful.importers.claude_code.claude_recognition import is_claude_code
 from rightful.importers.claude_code.queued_prompts import Queue, prompt_of
-from rightful.importers.engine.compacted_files import Heads
-from rightful.importers.engine.formats import APPENDED, End, GrowingReader, Grows, Origin, Plan, Wire
+from rightful.importers.engine.compacted_files import Heads, HeadsReader
+from rightful.importers.engine.formats import APPENDED, End, Grows, Origin, Wire
 from rightful.importers.shared.foreign_fields import digest, key_of, moment_us
 from rightful.importers.shared.record_parts import ITEMS
 from rightful.importers.sources.text_files import Found, Problem
-
-if TYPE_CHECKING:
-    from rightful.log.log import Log
-    from rightful.log.rows import Receipt
 
 _ENVELOPE = frozenset(
     {
@@ -94,7 +90,7 @@ class ClaudeCode:
         return ClaudeCodeReader(origin)
 
 
-class ClaudeCodeReader(GrowingReader):
+class ClaudeCodeReader(HeadsReader):
     """Reads one file.
 
     Args:
@@ -108,7 +104,7 @@ class ClaudeCodeReader(GrowingReader):
         self._at_us: int | None = None
         self._facts: dict[str, Facts] = {}
         self._chains: dict[str, Chain] = {}
-        self._heads = Heads()
+        self.heads = Heads()
         self._queues: defaultdict[str, Queue] = defaultdict(Queue)
         self._seen: Counter[str] = Counter()
         self._used: list[Any] = []
@@ -146,15 +142,6 @@ class ClaudeCodeReader(GrowingReader):
 
     def restart(self, state: Mapping[str, Any]) -> None:
         """Read the file from its beginning; events of its earlier content stay recorded."""
-
-    def plan(self, log: Log, events: list[Wire]) -> Plan:
-        """Return the events to append; see `Heads`."""
-        return self._heads.plan(log, events)
-
-    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
-        """Return the withdrawals to append; see `Heads`."""
-        del receipts
-        return self._heads.after(log, events)
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield the events of one line, after those of earlier lines that waited for it.
@@ -383,7 +370,7 @@ class ClaudeCodeReader(GrowingReader):
             if event is not None:
                 event = line.common | event
                 if is_head:
-                    self._heads.add(event)
+                    self.heads.add(event)
                 yield event
         elif subtype == "api_error":
             yield error_of(line)

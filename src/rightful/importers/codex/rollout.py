@@ -32,9 +32,9 @@ does not have is stored as data, since only the parent's own file identifies the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -53,16 +53,12 @@ from rightful.importers.codex.codex_events import (
 )
 from rightful.importers.codex.codex_items import again, between_agents, parts_of_item
 from rightful.importers.codex.codex_threads import Thread, Threads
-from rightful.importers.engine.compacted_files import Heads
-from rightful.importers.engine.formats import APPENDED, GrowingReader, Grows, Origin, Plan, Wire
+from rightful.importers.engine.compacted_files import Heads, HeadsReader
+from rightful.importers.engine.formats import APPENDED, GrowingReader, Grows, Origin, Wire
 from rightful.importers.shared.foreign_fields import below, digest, key_of, moment_us, session_of, shaped
 from rightful.importers.shared.line_times import LineTimes
 from rightful.importers.shared.record_parts import ITEMS, Part, data, extra, withdrawn, without, word
 from rightful.importers.sources.text_files import Found, Problem
-
-if TYPE_CHECKING:
-    from rightful.log.log import Log
-    from rightful.log.rows import Receipt
 
 NAMESPACE = "codex"
 """The namespace of the sessions."""
@@ -130,7 +126,7 @@ class Codex:
         return CodexReader(LineTimes(origin.mtime_us), named[1] if named else None)
 
 
-class CodexReader(GrowingReader):
+class CodexReader(HeadsReader):
     """Reads one rollout.
 
     Args:
@@ -141,27 +137,18 @@ class CodexReader(GrowingReader):
     def __init__(self, line_times: LineTimes, named: str | None) -> None:
         self._times = line_times
         self._threads = Threads(named)
-        self._heads = Heads()
+        self.heads = Heads()
 
     def state(self) -> dict[str, Any]:
         """Return the state of the file's threads."""
         known: dict[str, Any] = msgspec.to_builtins(self._threads)
-        return {"known_us": self._times.known_us, "threads": known, "heads": self._heads.state()}
+        return {"known_us": self._times.known_us, "threads": known, "heads": self.heads.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a state."""
         self._times.known_us = state["known_us"]
         self._threads = msgspec.convert(state["threads"], Threads)
-        self._heads.restore(state["heads"])
-
-    def plan(self, log: Log, events: list[Wire]) -> Plan:
-        """Return the events to append; see `Heads`."""
-        return self._heads.plan(log, events)
-
-    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
-        """Return the withdrawals to append; see `Heads`."""
-        del receipts
-        return self._heads.after(log, events)
+        self.heads.restore(state["heads"])
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield the events of one line.
@@ -192,7 +179,7 @@ class CodexReader(GrowingReader):
             for item in self._said(thread, kind, payload, found.line):
                 event = item if isinstance(item, Problem) else item | at
                 if is_head and not isinstance(event, Problem):
-                    self._heads.add(event)
+                    self.heads.add(event)
                 yield event
         except InvalidEventError as error:
             raise below("$.payload", error) from None
@@ -338,7 +325,6 @@ def _turn_of(kind: object, payload: Mapping[str, Any]) -> tuple[str | None, int 
 
 
 def _wire(thread: Thread, part: Part, *more: str | int, scope: str | None = None) -> Wire:
-    """Return a part as an event of a thread, without its time."""
     within = thread.scope if scope is None else scope
     wire: Wire = {
         "type": part.type,
@@ -365,7 +351,6 @@ def _linked(parent: str, child: str) -> Wire:
 
 
 def _parent_of(source: object) -> str | None:
-    """Return the thread that spawned a subagent."""
     match source:
         case {"subagent": {"thread_spawn": {"parent_thread_id": str() as parent}}} if parent:
             return parent
@@ -374,7 +359,6 @@ def _parent_of(source: object) -> str | None:
 
 
 def _is_of_model(part: Part) -> bool:
-    """Return whether an item is an answer of the model, which uses tokens."""
     return part.type != "tool_result.snapshotted" and part.fields.get("role", "assistant") == "assistant"
 
 

@@ -36,9 +36,9 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -47,18 +47,14 @@ from rightful.errors import InvalidEventError
 from rightful.identity import event_id
 from rightful.importers.copilot.copilot_agents import MAIN, Agent, Item
 from rightful.importers.copilot.copilot_records import Record, kept, parts_of, shape_of
-from rightful.importers.engine.compacted_files import Heads
-from rightful.importers.engine.formats import APPENDED, End, GrowingReader, Grows, Origin, Plan, Wire
+from rightful.importers.engine.compacted_files import Heads, HeadsReader
+from rightful.importers.engine.formats import APPENDED, End, GrowingReader, Grows, Origin, Wire
 from rightful.importers.engine.loop import STDIN
 from rightful.importers.shared.foreign_fields import digest, key_of, session_of
 from rightful.importers.shared.line_times import LineTimes
 from rightful.importers.shared.record_parts import ITEMS, Part, extra, withdrawn, without, word
 from rightful.importers.sources.growing_files import is_settled
 from rightful.importers.sources.text_files import Found, Problem
-
-if TYPE_CHECKING:
-    from rightful.log.log import Log
-    from rightful.log.rows import Receipt
 
 NAMESPACE = "copilot"
 """The namespace of the sessions."""
@@ -112,7 +108,7 @@ class Copilot:
         return CopilotReader(LineTimes(origin.mtime_us), origin)
 
 
-class CopilotReader(GrowingReader):
+class CopilotReader(HeadsReader):
     """Reads one session, with its subagents.
 
     Args:
@@ -129,7 +125,7 @@ class CopilotReader(GrowingReader):
         self._spawned: dict[str, str] = {}
         self._before: dict[str, Agent] = {}
         self._met: set[str] = set()
-        self._heads = Heads()
+        self.heads = Heads()
 
     def state(self) -> dict[str, Any]:
         """Return the state of the session and its agents, and the agents of the earlier content of the file."""
@@ -141,7 +137,7 @@ class CopilotReader(GrowingReader):
             "spawned": self._spawned,
             "before": msgspec.to_builtins(self._before),
             "met": sorted(self._met),
-            "heads": self._heads.state(),
+            "heads": self.heads.state(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -151,7 +147,7 @@ class CopilotReader(GrowingReader):
         self._agents = msgspec.convert(state["agents"], dict[str, Agent])
         self._before = msgspec.convert(state["before"], dict[str, Agent])
         self._met = set(state["met"])
-        self._heads.restore(state["heads"])
+        self.heads.restore(state["heads"])
 
     def restart(self, state: Mapping[str, Any]) -> None:
         """Read the file from its beginning, and find the messages of the user that were removed from its end."""
@@ -184,17 +180,8 @@ class CopilotReader(GrowingReader):
         for item in self._said(record, found.line):
             event = item if isinstance(item, Problem) else item | at
             if is_head and not isinstance(event, Problem) and event["type"] == "history.compacted":
-                self._heads.add(event)
+                self.heads.add(event)
             yield event
-
-    def plan(self, log: Log, events: list[Wire]) -> Plan:
-        """Return the events to append; see `Heads`."""
-        return self._heads.plan(log, events)
-
-    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
-        """Return the withdrawals to append; see `Heads`."""
-        del receipts
-        return self._heads.after(log, events)
 
     def _record(self, found: Found) -> Record:
         value = found.value

@@ -34,7 +34,7 @@ from rightful import limits
 from rightful.errors import DamagedRowError
 from rightful.importers.engine.renewal import Derived, Renewal
 from rightful.importers.sources.growing_files import Lines, Place, Readable
-from rightful.importers.sources.text_files import OpenFile, Problem, opened
+from rightful.importers.sources.text_files import Digested, OpenFile, Problem, opened
 
 if TYPE_CHECKING:
     from rightful.importers.engine.formats import GrowingKind
@@ -51,7 +51,6 @@ EDGE_BYTES = 1 << 16
 
 _NAME_DIGITS = 32
 _CHECK_BYTES = 65  # SHA-256 in hexadecimal, and a newline
-_CHUNK = 1 << 20
 _TORN_S = 3_600
 _DAY_S = 86_400
 
@@ -280,21 +279,21 @@ class Reading:
         self, file: OpenFile, kept: Checkpoint | None, *, is_rewritten: bool, limit: int = limits.EVENT_BYTES
     ) -> None:
         self.file = file
-        self._all = _DigestingStream(file.stream) if is_rewritten else None
+        self._all = Digested(file.stream) if is_rewritten else None
         behind = None if kept is None else self._stream_from(kept)
         self.fits = kept is None or behind is not None
         self.begin = kept.place if kept is not None and behind is not None else Place()
         if behind is None:
             file.stream.seek(0)
-            self._all = None if self._all is None else _DigestingStream(file.stream)
+            self._all = None if self._all is None else Digested(file.stream)
         self.lines = Lines(behind or self._all or file.stream, self.begin, limit=limit)
 
     def _stream_from(self, kept: Checkpoint) -> Readable | None:
         """Return the file's bytes from the checkpoint on, if it still begins with the bytes read before."""
         stream, place = self.file.stream, kept.place
         if self._all is not None:
-            rest = self._all.taken(kept.size, place.offset)
-            return _Prefixed(rest, self._all) if rest is not None and [self._all.digest()] == kept.edges else None
+            rest = self._all.between(place.offset, kept.size)
+            return _Prefixed(rest, self._all) if rest is not None and [self._all.sha256] == kept.edges else None
         facts = os.fstat(stream.fileno())
         if (facts.st_dev, facts.st_ino) != kept.file or facts.st_size < place.offset:
             return None
@@ -316,42 +315,12 @@ class Reading:
             return ReadExtent(place, place.offset, _edges(self.file.stream, place.offset))
         if self._all.size - place.offset > limits.EVENT_BYTES:
             return None  # the bytes after the place would be held in memory when reading continues
-        return ReadExtent(place, self._all.size, [self._all.digest()])
+        return ReadExtent(place, self._all.size, [self._all.sha256])
 
     @property
     def digest(self) -> str:
         """SHA-256 of everything read from a file that may be rewritten, in hexadecimal; empty for others."""
-        return "" if self._all is None else self._all.digest()
-
-
-class _DigestingStream:
-    """A stream that computes the digest of everything read from it."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._sha256 = hashlib.sha256()
-        self.size = 0
-
-    def read(self, size: int, /) -> bytes:
-        data = self._stream.read(size)
-        self._sha256.update(data)
-        self.size += len(data)
-        return data
-
-    def taken(self, size: int, offset: int) -> bytes | None:
-        """Read the first bytes and return those from an offset on; None if the file is shorter."""
-        while left := min(offset - self.size, _CHUNK):
-            if not self.read(left):
-                return None
-        rest = []
-        while left := min(size - self.size, _CHUNK):
-            rest.append(self.read(left))
-            if not rest[-1]:
-                return None
-        return b"".join(rest)
-
-    def digest(self) -> str:
-        return self._sha256.hexdigest()
+        return "" if self._all is None else self._all.sha256
 
 
 class _Prefixed:

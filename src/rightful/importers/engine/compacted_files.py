@@ -22,7 +22,7 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from rightful import content
 from rightful.encoding.envelope import body_of
 from rightful.identity import event_id
-from rightful.importers.engine.formats import Plan
+from rightful.importers.engine.formats import GrowingReader, Plan
 from rightful.importers.shared.foreign_fields import key_of
 from rightful.importers.shared.record_parts import ITEMS
 from rightful.log.rows import Receipt
@@ -123,6 +123,21 @@ class Heads:
             return []
         heads = [head for event in events if (head := self._heads.get(event["key"])) is not None]
         return [_withdrawn(head) for head in heads if log.of_id(head.id) and log.of_id(head.whole_id)]
+
+
+class HeadsReader(GrowingReader):
+    """A reader of files that may begin with a compaction, which it adds to `heads`."""
+
+    heads: Heads
+
+    def plan(self, log: Log, events: list[Wire]) -> Plan:
+        """Return the events to append; see `Heads`."""
+        return self.heads.plan(log, events)
+
+    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
+        """Return the withdrawals to append; see `Heads`."""
+        del receipts
+        return self.heads.after(log, events)
 
 
 def _with_ids(name: Any, ids: Mapping[str, str]) -> Any:  # noqa: ANN401 - an item or a range

@@ -61,13 +61,7 @@ class _Label(msgspec.Struct):
 
 
 class _RecentReceipt(msgspec.Struct):
-    """A receipt of the last hour.
-
-    Attributes:
-        mark: Its hash.
-        at_us: Its time; microseconds since 1970.
-        count: How often it occurred.
-    """
+    """A receipt of the last hour: its hash, its time in microseconds since 1970, and how often it occurred."""
 
     mark: str
     at_us: int

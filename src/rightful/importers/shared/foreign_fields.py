@@ -102,12 +102,7 @@ def session_of(namespace: str, value: str, place: str, *, suffix: str = "") -> s
 
 
 def doubt_of(value: str, place: str) -> str | None:
-    """Return a note on a session id that looks like a placeholder, such as `none`; None for other ids.
-
-    Args:
-        value: The id.
-        place: Where it is.
-    """
+    """Return a note on a session id that looks like a placeholder, such as `none`; None for other ids."""
     if value.strip().lower() not in _WORDS_FOR_NONE:
         return None
     return f"{value[:64]!r} looks like a placeholder for an unknown session; it was kept - at `{place}`"

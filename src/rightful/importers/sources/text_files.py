@@ -417,11 +417,15 @@ class Digested(io.RawIOBase):
 
     Args:
         stream: The underlying stream.
+
+    Attributes:
+        size: The number of bytes read so far.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._sha256 = hashlib.sha256()
+        self.size = 0
 
     def readable(self) -> bool:
         """Return True."""
@@ -432,8 +436,19 @@ class Digested(io.RawIOBase):
         space = memoryview(buffer).cast("B")
         chunk = self._stream.read(len(space))
         self._sha256.update(chunk)
+        self.size += len(chunk)
         space[: len(chunk)] = chunk
         return len(chunk)
+
+    def between(self, begin: int, end: int) -> bytes | None:
+        """Read up to an offset and return the bytes from another one on; None if the stream is shorter."""
+        rest = bytearray()
+        while left := min((begin if self.size < begin else end) - self.size, _CHUNK):
+            skips, data = self.size < begin, self.read(left)
+            if not data:
+                return None
+            rest += b"" if skips else data
+        return bytes(rest)
 
     @property
     def sha256(self) -> str:
