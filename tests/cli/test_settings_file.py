@@ -130,8 +130,8 @@ def test_backup_of_another_tool_is_neither_overwritten_nor_removed(tmp_path: Pat
 
     settings.install(EVENTS, COMMAND)
 
-    assert settings.kept == f"{backup_of(path)}.8"
-    assert Path(settings.kept).read_text() == USED
+    assert settings.backup == f"{backup_of(path)}.8"
+    assert Path(settings.backup).read_text() == USED
     Settings(str(path)).remove()
     assert path.read_text() == USED
     assert {entry.name: entry.read_text() for entry in tmp_path.iterdir() if entry != path} == {

@@ -181,7 +181,7 @@ def test_special_files_in_the_spool_are_skipped(ledger: Ledger, spool: Spool) ->
     assert spool.waiting() == [kept]
     assert len(spool.aside()) == 1
     spool.note_timeout(AT_US)
-    assert drained(spool, ledger, most=1) == DrainResult(files=1)
+    assert drained(spool, ledger, max_files=1) == DrainResult(files=1)
 
 
 def test_all_that_is_about_the_same_is_one_note_with_a_count(ledger: Ledger, spool: Spool) -> None:

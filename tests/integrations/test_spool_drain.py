@@ -58,7 +58,7 @@ def test_a_command_drains_so_many_and_says_what_is_left(ledger: Ledger, spool: S
     for number in range(5):
         spool.keep_events([exposure(str(number))], AT_US + number)
 
-    assert drained(spool, ledger, most=2) == DrainResult(files=2, left=3)
+    assert drained(spool, ledger, max_files=2) == DrainResult(files=2, left=3)
     assert drained(spool, ledger) == DrainResult(files=3)
     assert limits.SPOOL_DRAIN_FILES < limits.INGEST_EVENTS
     assert ledger.log.head() == 5
@@ -162,7 +162,7 @@ def test_long_file_is_drained_in_parts_without_blocking_others(
     spool.keep_events([exposure(f"long-{number}") for number in range(10)], AT_US)
     spool.keep_events([exposure("neighbour")], AT_US + 1)
 
-    assert drained(spool, ledger, events=6) == DrainResult(left=2)
+    assert drained(spool, ledger, max_events=6) == DrainResult(left=2)
     assert ledger.log.head() == 6
     [long, neighbour] = spool.waiting()
     assert (at_us_of(long), at_us_of(neighbour)) == (AT_US, AT_US + 1)
@@ -181,7 +181,7 @@ def test_a_bad_line_in_an_early_part_is_not_forgotten_in_the_last(
     assert kept is not None
     data = Path(kept).read_bytes()
 
-    assert drained(spool, ledger, events=2).aside == ()
+    assert drained(spool, ledger, max_events=2).aside == ()
     [aside] = drained(spool, ledger).aside
 
     assert Path(aside).name == Path(kept).name

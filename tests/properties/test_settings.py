@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rightful.integrations.claude_code.hook_entry import command_of
 from rightful.integrations.claude_code.hook_events import EVENTS
 from rightful.integrations.claude_code.settings_text import installed as ours_in
-from rightful.integrations.claude_code.settings_text import stripped, with_entries
+from rightful.integrations.claude_code.settings_text import with_entries, without_entries
 
 COMMAND = command_of(["/opt/rightful"], "/home/dév/it's/.rightful")
 ENTRY = {"hooks": [{"type": "command", "command": COMMAND, "timeout": 10}]}
@@ -67,7 +67,7 @@ def test_what_is_cut_out_leaves_what_was_there(text: str, events: set[str]) -> N
     installed = with_entries(text, sorted(events), COMMAND)
     assert {one.event for one in ours_in(installed)} == events
 
-    after = stripped(installed)
+    after = without_entries(installed)
 
     assert ours_in(after) == []
     assert without_empty(loaded(after)) == without_empty(loaded(text))

@@ -29,14 +29,14 @@ from rightful.integrations.spool.spool_files import Spool, at_us_of
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.integrations.claude_code.settings_text import Installed
+    from rightful.integrations.claude_code.settings_text import HookEntry
 
 ACTIONS = ("install", "remove", "status", "run")
 
-_YOUNG = ("PostToolUseFailure",)
+_NEW_EVENTS = ("PostToolUseFailure",)
 """Hook events that a version in use may not know."""
 
-_TOLERANT = (2, 1, 101)
+_TOLERANT_VERSION = (2, 1, 101)
 """The version from which Claude Code passes over names of hook events that it does not know.
 
 One before it takes such a name for a mistake and skips the whole settings file, the permissions too
@@ -72,7 +72,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--with",
         dest="with_",
         action="append",
-        choices=_YOUNG,
+        choices=_NEW_EVENTS,
         default=[],
         metavar="EVENT",
         help="hook event to install even if the agent may not support it",
@@ -97,11 +97,11 @@ def run(args: argparse.Namespace) -> int:
 def _install(args: argparse.Namespace) -> int:
     ledger = _ledger(args)
     settings = Settings(settings_scopes.settings_path(args))
-    left_out = _left_out(args, settings)
+    left_out = _omitted_events(args, settings)
     events = [event for event in EVENTS if event not in left_out]
     command = command_of(program(), ledger)
     changed = settings.install(events, command)
-    elsewhere = settings_scopes.elsewhere(settings.path)
+    elsewhere = settings_scopes.other_scopes(settings.path)
     if args.json:
         terminal.print_json(
             {
@@ -110,34 +110,35 @@ def _install(args: argparse.Namespace) -> int:
                 "events": events,
                 "left_out": left_out,
                 "command": command,
-                "backup": settings.kept,
+                "backup": settings.backup,
                 "others": _others(settings),
                 "elsewhere": [other._asdict() for other in elsewhere],
             }
         )
     elif changed:
         terminal.print_stdout(
-            f"{_line(settings.path)}: hooks for {', '.join(events)} are installed, and write to {ledger}."
+            f"{_one_line(settings.path)}: hooks for {', '.join(events)} are installed, and write to {ledger}."
         )
-        if settings.kept:
+        if settings.backup:
             terminal.print_stdout(
-                f"The previous file is kept as {settings.kept}. Running sessions use the hooks after their next start."
+                f"The previous file is kept as {settings.backup}. "
+                "Running sessions use the hooks after their next start."
             )
     else:
-        terminal.print_stdout(f"{_line(settings.path)} already has these hooks; nothing was changed.")
+        terminal.print_stdout(f"{_one_line(settings.path)} already has these hooks; nothing was changed.")
     for event in left_out:
         if event not in args.without:
-            terminal.note_stderr(_UNSURE.format(event=event))
+            terminal.note_stderr(_OMITTED_NOTE.format(event=event))
     _note_others(settings)
     for other in elsewhere:
         _note_elsewhere(other)
     return terminal.DONE
 
 
-def _note_elsewhere(other: settings_scopes.Elsewhere) -> None:
+def _note_elsewhere(other: settings_scopes.OtherScope) -> None:
     terminal.note_stderr(
-        f"{_line(other.settings)} ({other.scope}) also has rightful hooks, which write to "
-        f"{_line(', '.join(other.ledgers))}, and Claude Code runs both. To remove those: "
+        f"{_one_line(other.settings)} ({other.scope}) also has rightful hooks, which write to "
+        f"{_one_line(', '.join(other.ledgers))}, and Claude Code runs both. To remove those: "
         f"rightful hook remove {hook_call.AGENT} --scope {other.scope}"
     )
 
@@ -150,27 +151,27 @@ def _note_others(settings: Settings) -> None:
     """Name the commands that call us and are not ours to change."""
     for entry in settings.others():
         terminal.note_stderr(
-            f"{_line(settings.path)}: a command for {_line(entry.event)} calls `rightful hook run`, but was not "
-            f"written by `install`. It was not changed: {_line(entry.command)}"
+            f"{_one_line(settings.path)}: a command for {_one_line(entry.event)} calls `rightful hook run`, but was "
+            f"not written by `install`. It was not changed: {_one_line(entry.command)}"
         )
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     """Return text that stays on one line, whatever stands in it."""
     return terminal.safe(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-_UNSURE = (
+_OMITTED_NOTE = (
     "{event} was not installed: no Claude Code version that supports it was found, and an older one would ignore the "
     "whole settings file. Results of failing tools are not recorded. If your version supports it, add --with {event}."
 )
 
 
-def _left_out(args: argparse.Namespace, settings: Settings) -> list[str]:
+def _omitted_events(args: argparse.Namespace, settings: Settings) -> list[str]:
     """Return the hook events that are not asked for: those that were named, and those the agent may not know."""
     known = {*args.with_, *(entry.event for entry in settings.installed())}
-    unsure = [event for event in _YOUNG if event not in known and event not in args.without]
-    if unsure and _agent_version() >= _TOLERANT:
+    unsure = [event for event in _NEW_EVENTS if event not in known and event not in args.without]
+    if unsure and _agent_version() >= _TOLERANT_VERSION:
         unsure = []
     return [event for event in EVENTS if event in args.without or event in unsure]
 
@@ -201,20 +202,20 @@ def _remove(args: argparse.Namespace) -> int:
             {
                 "settings": settings.path,
                 "removed": [entry.event for entry in removed],
-                "backup": settings.kept,
+                "backup": settings.backup,
                 "others": _others(settings),
             },
         )
     elif removed:
         terminal.print_stdout(
-            f"{_line(settings.path)}: {terminal.plural(len(removed), 'hook')} removed. Recorded events are kept."
+            f"{_one_line(settings.path)}: {terminal.plural(len(removed), 'hook')} removed. Recorded events are kept."
         )
-        if settings.kept:
+        if settings.backup:
             terminal.print_stdout(
-                f"The file was changed after they were installed; the previous file is kept as {settings.kept}."
+                f"The file was changed after they were installed; the previous file is kept as {settings.backup}."
             )
     else:
-        terminal.print_stdout(f"{_line(settings.path)} has no rightful hooks; nothing was changed.")
+        terminal.print_stdout(f"{_one_line(settings.path)} has no rightful hooks; nothing was changed.")
     _note_others(settings)
     return terminal.DONE
 
@@ -242,10 +243,10 @@ def _status(args: argparse.Namespace) -> int:
         "settings": settings.path,
         "installed": bool(installed),
         "disabled": settings.disabled(),
-        "events": [_event(event, installed) for event in EVENTS],
-        "ledgers": [_of_ledger(ledger) for ledger in dict.fromkeys(named)],
+        "events": [_event_facts(event, installed) for event in EVENTS],
+        "ledgers": [_ledger_facts(ledger) for ledger in dict.fromkeys(named)],
         "others": _others(settings),
-        "elsewhere": [other._asdict() for other in settings_scopes.elsewhere(settings.path)],
+        "elsewhere": [other._asdict() for other in settings_scopes.other_scopes(settings.path)],
     }
     if args.json:
         terminal.print_json(facts)
@@ -265,7 +266,7 @@ def _ledger_if_any(args: argparse.Namespace) -> str | None:
         return None
 
 
-def _event(event: str, installed: list[Installed]) -> dict[str, Any]:
+def _event_facts(event: str, installed: list[HookEntry]) -> dict[str, Any]:
     commands = [entry.command for entry in installed if entry.event == event]
     programs = [program for command in commands for program in programs_of(command)]
     return {
@@ -276,11 +277,11 @@ def _event(event: str, installed: list[Installed]) -> dict[str, Any]:
     }
 
 
-def _of_ledger(path: str) -> dict[str, Any]:
+def _ledger_facts(path: str) -> dict[str, Any]:
     """Return what is to be said of a ledger and its spool. Nothing is drained: one may look without changing."""
     spool = Spool(path, os.environ)
     waiting = spool.waiting()
-    exists, last, why = _last(path)
+    exists, last, why = _last_recorded(path)
     return {
         "path": path,
         "exists": exists,
@@ -291,11 +292,11 @@ def _of_ledger(path: str) -> dict[str, Any]:
         "oldest_at": times.text_of(at_us_of(waiting[0])) if waiting else None,
         "folders": list(dict.fromkeys(os.path.dirname(file) for file in waiting)),
         "full": bool(spool.full()),
-        "aside": [{"file": file, "why": _why(file)} for file in spool.aside()],
+        "aside": [{"file": file, "why": _reason_in(file)} for file in spool.aside()],
     }
 
 
-def _last(path: str) -> tuple[bool, str | None, str | None]:
+def _last_recorded(path: str) -> tuple[bool, str | None, str | None]:
     """Return whether there is a ledger, when the hook's last event happened, and what is wrong with the ledger."""
     from rightful import ledger as app
 
@@ -322,7 +323,7 @@ def _size(path: str) -> int:
         return 0
 
 
-def _why(path: str) -> str:
+def _reason_in(path: str) -> str:
     """Return why a file was set aside, as far as it says so."""
     try:
         with open(path, "rb") as file:
@@ -335,16 +336,16 @@ def _show(facts: dict[str, Any]) -> None:
     from rightful.cli.output import tables
 
     tables.show_facts(
-        {"settings": _line(facts["settings"])} | {event["event"]: _state(event) for event in facts["events"]},
+        {"settings": _one_line(facts["settings"])} | {event["event"]: _state(event) for event in facts["events"]},
     )
     for entry in facts["others"]:
         terminal.print_stdout(
-            f"Another command for {_line(entry['event'])} also calls the hook: {_line(entry['command'])}"
+            f"Another command for {_one_line(entry['event'])} also calls the hook: {_one_line(entry['command'])}"
         )
     for other in facts["elsewhere"]:
-        ledgers = _line(", ".join(other["ledgers"]))
+        ledgers = _one_line(", ".join(other["ledgers"]))
         terminal.print_stdout(
-            f"{_line(other['settings'])} ({other['scope']}) also has rightful hooks, which write to {ledgers}."
+            f"{_one_line(other['settings'])} ({other['scope']}) also has rightful hooks, which write to {ledgers}."
         )
     if facts["disabled"]:
         terminal.print_stdout(
@@ -353,14 +354,14 @@ def _show(facts: dict[str, Any]) -> None:
     for ledger in facts["ledgers"]:
         tables.show_facts(
             {
-                "ledger": _line(ledger["path"] if ledger["problem"] is None else ledger["problem"]),
+                "ledger": _one_line(ledger["path"] if ledger["problem"] is None else ledger["problem"]),
                 "last recorded": ledger["last_recorded_at"] or ("never" if ledger["problem"] is None else "unknown"),
-                "in the spool": _waits(ledger),
+                "in the spool": _spool_text(ledger),
                 "set aside": terminal.plural(len(ledger["aside"]), "file") if ledger["aside"] else "nothing",
             }
         )
         for file in ledger["aside"]:
-            terminal.print_stdout(f"  {_line(file['file'])}: {_line(file['why'])}")
+            terminal.print_stdout(f"  {_one_line(file['file'])}: {_one_line(file['why'])}")
         if ledger["full"]:
             terminal.print_stdout(
                 "The spool was full: the newest calls were lost. After it is drained, remove its file `full`."
@@ -370,14 +371,14 @@ def _show(facts: dict[str, Any]) -> None:
 def _state(event: dict[str, Any]) -> str:
     if not event["installed"]:
         return "not installed"
-    return "installed" if event["runs"] else f"installed, but its program is missing: {_line(event['commands'][0])}"
+    return "installed" if event["runs"] else f"installed, but its program is missing: {_one_line(event['commands'][0])}"
 
 
-def _waits(ledger: dict[str, Any]) -> str:
+def _spool_text(ledger: dict[str, Any]) -> str:
     from rightful.cli.output import tables
 
     if not ledger["waiting"]:
         return "nothing"
     calls = terminal.plural(ledger["waiting"], "call")
-    folders = _line(", ".join(ledger["folders"]))
+    folders = _one_line(", ".join(ledger["folders"]))
     return f"{calls}, {tables.size(ledger['waiting_bytes'])}, since {ledger['oldest_at']}, in {folders}"

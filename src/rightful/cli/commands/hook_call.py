@@ -56,9 +56,9 @@ def answer(ledger: str | None, *, verbose: bool, alone: bool) -> int:
             signals.install()
             gc.disable()
             _be_silent(verbose=verbose)
-        raw, cut = _stdin_data(signals) if alone else (_input(), "")
+        raw, cut_reason = _stdin_data(signals) if alone else (_input(), "")
         if raw.strip():
-            _Recording(raw, at_us, signals, verbose=verbose).record(ledger, cut)
+            _Recording(raw, at_us, signals, verbose=verbose).record(ledger, cut_reason)
     except BaseException:  # noqa: BLE001, S110 - nothing of ours may reach the agent, whatever it is
         pass
     finally:
@@ -98,7 +98,7 @@ class _Signals:
         """Only note signals from now on."""
         self._armed = False
 
-    def bound(self) -> None:
+    def limit_time(self) -> None:
         """Limit the time for keeping the input."""
         if self.alone:
             signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
@@ -186,12 +186,12 @@ class _Recording:
         self._states: ReadStates = {}
         self._recorder: LMDBRecorder | None = None  # kept to the end: it would be closed with its last reference
 
-    def record(self, ledger: str | None, cut: str) -> None:
+    def record(self, ledger: str | None, cut_reason: str) -> None:
         """Append the events of the call, or keep them in the spool.
 
         Args:
             ledger: The ledger, as `--ledger` names it; None if it does not.
-            cut: Why the input may be cut short; empty if it is not.
+            cut_reason: Why the input may be cut short; empty if it is not.
         """
         from rightful.integrations.spool.spool_files import Spool
 
@@ -205,12 +205,12 @@ class _Recording:
         try:
             try:
                 self._signals.arm()
-                self._append_events(path, spool, cut)
+                self._append_events(path, spool, cut_reason)
             finally:
                 self._signals.disarm()
         except BaseException as error:  # noqa: BLE001 - whatever it is, what was said must not be lost
-            self._signals.bound()
-            self._keep(spool, cut or f"{type(error).__name__}: {error}")
+            self._signals.limit_time()
+            self._spool(spool, cut_reason or f"{type(error).__name__}: {error}")
 
     def _report(self, step: str) -> None:
         """Print a step on stderr if `--verbose` was given."""
@@ -219,7 +219,7 @@ class _Recording:
 
             terminal.warn_stderr(step)
 
-    def _keep(self, spool: Spool, why: str) -> None:
+    def _spool(self, spool: Spool, why: str) -> None:
         if self._events == []:
             return
         kept = None
@@ -233,7 +233,7 @@ class _Recording:
             self._cursor.save(self._states)  # each exposure is kept once, however long the ledger is stuck
         self._report(f"{why}; kept in {kept}" if kept else f"{why}; no folder takes it, and it is lost")
 
-    def _append_events(self, path: str, spool: Spool, cut: str) -> None:
+    def _append_events(self, path: str, spool: Spool, cut_reason: str) -> None:
         from rightful.errors import InvalidEventError
         from rightful.integrations.claude_code import hook_events
         from rightful.integrations.claude_code.lesson_cursor import Cursor
@@ -242,7 +242,7 @@ class _Recording:
             value = hook_events.input_of(self._raw)
             events = hook_events.events_of(value, self._at_us, self._nonce)
         except InvalidEventError as error:
-            self._refuse(spool, error, cut)
+            self._refuse(spool, error, cut_reason)
             return
         raw = value["session_id"]
         cursor = self._cursor = Cursor(path, raw)
@@ -252,18 +252,18 @@ class _Recording:
             self._events = events + exposures
         waiting = spool.waiting()
         if self._events or waiting:
-            self._append(path, spool, waiting)
+            self._write_to_ledger(path, spool, waiting)
         if self._states:
             cursor.save(self._states)
         if value.get("hook_event_name") == "SessionEnd":
             cursor.forget()
 
-    def _refuse(self, spool: Spool, error: InvalidEventError, cut: str) -> None:
+    def _refuse(self, spool: Spool, error: InvalidEventError, cut_reason: str) -> None:
         """Set an input aside; inputs without a session, which may be many, share one note."""
         if error.place == "$.session_id":
             aside = spool.set_aside_once(str(error), self._raw, str(error), self._at_us)
         else:
-            aside = spool.set_aside(self._raw, f"{cut}: {error}" if cut else str(error), self._at_us)
+            aside = spool.set_aside(self._raw, f"{cut_reason}: {error}" if cut_reason else str(error), self._at_us)
         self._report(f"{error}; set aside in {aside}")
 
     def _exposures(
@@ -282,7 +282,7 @@ class _Recording:
             return [], {}
         return exposures, states if states != before else {}
 
-    def _append(self, path: str, spool: Spool, waiting: list[str]) -> None:
+    def _write_to_ledger(self, path: str, spool: Spool, waiting: list[str]) -> None:
         from pathlib import Path
 
         from rightful.errors import BusyError
@@ -295,7 +295,7 @@ class _Recording:
             log = Log(recorder, path=path)
             if waiting:
                 self._drain(log, spool, wait_s)
-            self._write(log, spool, wait_s)
+            self._append_own(log, spool, wait_s)
         except BaseException as error:
             if isinstance(error, BusyError) and wait_s == limits.HOOK_WAIT_S:
                 spool.note_timeout(self._at_us)
@@ -311,14 +311,14 @@ class _Recording:
 
         try:
             spool_drain.drain(
-                spool, log, timeout_s=wait_s, most=limits.SPOOL_DRAIN_FILES, events=limits.SPOOL_DRAIN_EVENTS
+                spool, log, timeout_s=wait_s, max_files=limits.SPOOL_DRAIN_FILES, max_events=limits.SPOOL_DRAIN_EVENTS
             )
         except StorageError:
             raise
         except Exception as error:  # noqa: BLE001 - what waits must not keep back what comes
             self._report(f"the spool could not be drained: {error!r}")
 
-    def _write(self, log: Log, spool: Spool, wait_s: float) -> None:
+    def _append_own(self, log: Log, spool: Spool, wait_s: float) -> None:
         from rightful import content
         from rightful.integrations.spool.spool_files import append
 

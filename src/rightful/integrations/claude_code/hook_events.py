@@ -100,35 +100,35 @@ def events_of(value: Mapping[str, Any], at_us: int, nonce: str) -> list[Wire]:
     common = {"producer": PRODUCER, "session": f"{AGENT}:{raw}", "at": times.text_of(at_us)}
     match name:
         case "SessionStart":
-            return [common | _started(value, raw, nonce)]
+            return [common | _start_event(value, raw, nonce)]
         case "SessionEnd":
-            key = key_of(raw, name, _word(value.get("reason")), digest(value), nonce)
-            return [common | {"type": "session.ended", "key": key, "extra": _beside(value, {"cwd"})}]
+            key = key_of(raw, name, _text_or_none(value.get("reason")), digest(value), nonce)
+            return [common | {"type": "session.ended", "key": key, "extra": _other_fields(value, {"cwd"})}]
         case "PreToolUse":
-            return [common | _called(value, raw, nonce)]
+            return [common | _call_event(value, raw, nonce)]
         case "PostToolUse" | "PostToolUseFailure":
-            return [common | _answered(value, raw, nonce, failed=name == "PostToolUseFailure")]
+            return [common | _result_event(value, raw, nonce, failed=name == "PostToolUseFailure")]
         case _:
             return []
 
 
-def _started(value: Mapping[str, Any], raw: str, nonce: str) -> Wire:
-    source = _word(value.get("source"))
-    once = None if source == "startup" else nonce
+def _start_event(value: Mapping[str, Any], raw: str, nonce: str) -> Wire:
+    source = _text_or_none(value.get("source"))
+    nonce_part = None if source == "startup" else nonce
     stated = {name: value[name] for name in ("model", "cwd") if isinstance(value.get(name), str)}
     return stated | {
         "type": "session.started",
-        "key": key_of(raw, "SessionStart", source, digest(value), once),
+        "key": key_of(raw, "SessionStart", source, digest(value), nonce_part),
         "harness": AGENT,
-        "extra": _beside(value, stated),
+        "extra": _other_fields(value, stated),
     }
 
 
-def _called(value: Mapping[str, Any], raw: str, nonce: str) -> Wire:
-    call, once = _call(value, nonce)
+def _call_event(value: Mapping[str, Any], raw: str, nonce: str) -> Wire:
+    call, nonce_part = _call(value, nonce)
     return {
         "type": "tool_call.snapshotted",
-        "key": key_of(raw, "call", call, *once),
+        "key": key_of(raw, "call", call, *nonce_part),
         "call": call,
         "name": _tool(value),
         "arguments": value.get("tool_input"),
@@ -136,17 +136,17 @@ def _called(value: Mapping[str, Any], raw: str, nonce: str) -> Wire:
     } | _extra(value, "tool_name", "tool_input", "tool_use_id")
 
 
-def _answered(value: Mapping[str, Any], raw: str, nonce: str, *, failed: bool) -> Wire:
-    call, once = _call(value, nonce)
-    said = "error" if failed and "tool_response" not in value else "tool_response"
+def _result_event(value: Mapping[str, Any], raw: str, nonce: str, *, failed: bool) -> Wire:
+    call, nonce_part = _call(value, nonce)
+    field = "error" if failed and "tool_response" not in value else "tool_response"
     return {
         "type": "tool_result.snapshotted",
-        "key": key_of(raw, "result", call, *once),
+        "key": key_of(raw, "result", call, *nonce_part),
         "call": call,
-        "output": value.get(said),
+        "output": value.get(field),
         "is_error": failed,
         "complete": True,
-    } | _extra(value, "tool_input", "tool_use_id", said)
+    } | _extra(value, "tool_input", "tool_use_id", field)
 
 
 def _tool(value: Mapping[str, Any]) -> str:
@@ -164,11 +164,11 @@ def _call(value: Mapping[str, Any], nonce: str) -> tuple[str, tuple[str, ...]]:
     return "input:" + digest([_tool(value), value.get("tool_input")])[:_DIGEST_DIGITS], (nonce,)
 
 
-def _word(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _beside(value: Mapping[str, Any], stated: Mapping[str, Any] | set[str]) -> dict[str, Any]:
+def _other_fields(value: Mapping[str, Any], stated: Mapping[str, Any] | set[str]) -> dict[str, Any]:
     """Return the other fields of a start or an end, including those that newer versions of Claude Code add."""
     return {name: item for name, item in value.items() if name not in {"session_id", "hook_event_name", *stated}}
 

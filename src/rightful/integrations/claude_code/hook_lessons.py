@@ -106,7 +106,7 @@ def new_exposures(raw: str, folders: LessonFolders, states: ReadStates, at_us: i
         except (OSError, ValueError):
             continue
         if stat.S_ISREG(facts.st_mode) and os.geteuid() == facts.st_uid:
-            events += _of_artifact(artifact, raw, states, limits.HOOK_EXPOSURES - len(events))
+            events += _read_artifact(artifact, raw, states, limits.HOOK_EXPOSURES - len(events))
         if len(events) >= limits.HOOK_EXPOSURES:
             break
     return events, states
@@ -152,13 +152,13 @@ def _workspace(start: str) -> str:
         folder = above
 
 
-def _of_artifact(artifact: _Artifact, raw: str, states: ReadStates, limit: int) -> list[Wire]:
+def _read_artifact(artifact: _Artifact, raw: str, states: ReadStates, limit: int) -> list[Wire]:
     from rightful.importers.sources.text_files import opened
 
     before = states.get(artifact.path, ReadState())
     try:
         with opened(artifact.path, follow=False) as file:
-            read = _of_document if artifact.whole else _of_lines
+            read = _read_document if artifact.whole else _read_lines
             events, now = read(file, artifact, raw, before, limit)
     except OSError:
         return []
@@ -167,7 +167,7 @@ def _of_artifact(artifact: _Artifact, raw: str, states: ReadStates, limit: int) 
     return events
 
 
-def _of_document(
+def _read_document(
     file: OpenFile, artifact: _Artifact, raw: str, before: ReadState, limit: int
 ) -> tuple[list[Wire], ReadState]:
     """Return the exposures of a document after those already read, if these are still its first ones."""
@@ -186,7 +186,7 @@ def _digest(events: list[Wire]) -> str:
     return hashlib.sha256("\n".join(event["key"] for event in events).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _of_lines(
+def _read_lines(
     file: OpenFile, artifact: _Artifact, raw: str, before: ReadState, limit: int
 ) -> tuple[list[Wire], ReadState]:
     """Return the exposures of the lines after those already read."""
@@ -203,13 +203,13 @@ def _of_lines(
     seen = binascii.a2b_base64(before.seen) if start else b""
     digests = [bytes.fromhex(digest)[:_SEEN_BYTES] for digest in reader.seen]
     if seen and any(digest in seen for digest in digests):
-        events = _of_repeated_lines(file, artifact, raw, start, own)
+        events = _read_repeated_lines(file, artifact, raw, start, own)
     end = start + size
     digests_text = binascii.b2a_base64(seen + b"".join(digests), newline=False).decode()
     return events, ReadState(end, _mark_at(stream, end), digests_text)
 
 
-def _of_repeated_lines(file: OpenFile, artifact: _Artifact, raw: str, start: int, own: bytes) -> list[Wire]:
+def _read_repeated_lines(file: OpenFile, artifact: _Artifact, raw: str, start: int, own: bytes) -> list[Wire]:
     """Return the exposures of lines that may repeat earlier lines of the file; all are decoded."""
     if start > limits.HOOK_READ_BYTES:
         return []

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from rightful.errors import StorageError, UsageError
 from rightful.integrations.claude_code import settings_file, settings_text
 from rightful.integrations.claude_code.hook_events import EVENTS
-from rightful.integrations.claude_code.settings_text import BOM, Installed, renewed, stripped, with_entries
+from rightful.integrations.claude_code.settings_text import BOM, HookEntry, with_command, with_entries, without_entries
 
 BACKUP = ".before-rightful"
 """What the name of the backup ends with; a number is behind it where there is one already."""
@@ -31,7 +31,7 @@ class Settings:
     Attributes:
         path: The file as it was named.
         text: Its content; None if the file does not exist.
-        kept: The backup that `install` or `remove` left; None if there is none.
+        backup: The backup that `install` or `remove` left; None if there is none.
 
     Raises:
         UsageError: It cannot be read, or is not a settings file. It was not changed.
@@ -41,7 +41,7 @@ class Settings:
         self.path = path
         self._real = os.path.realpath(path)
         self.text: str | None = None
-        self.kept: str | None = None
+        self.backup: str | None = None
         self._read()
 
     def _read(self) -> None:
@@ -49,7 +49,7 @@ class Settings:
             self._data = settings_file.read(self._real)
         except OSError as error:
             raise UsageError(f"{self.path} cannot be read: {error.strerror}; nothing was changed.") from None
-        self.text = None if self._data is None else settings_text.checked(self.path, self._data)
+        self.text = None if self._data is None else settings_text.checked_text(self.path, self._data)
 
     def backups(self) -> list[str]:
         """Return the backups from before the hooks were installed, the newest first."""
@@ -61,11 +61,11 @@ class Settings:
             return []
         return [f"{folder}/{match[0]}" for match in sorted(found, key=lambda match: int(match[1] or 1), reverse=True)]
 
-    def installed(self) -> list[Installed]:
+    def installed(self) -> list[HookEntry]:
         """Return our entries, in file order."""
         return [] if self.text is None else settings_text.installed(self.text)
 
-    def others(self) -> list[Installed]:
+    def others(self) -> list[HookEntry]:
         """Return entries that call us but that `install` did not write; they are not changed."""
         return [] if self.text is None else settings_text.others(self.text)
 
@@ -85,22 +85,22 @@ class Settings:
             OSError: It cannot be written. It is as it was.
         """
         wanted = sorted(events, key=EVENTS.index)
-        settings_file.sweep(self._real)
+        settings_file.remove_leftovers(self._real)
         for _ in range(_TRIES):
-            untouched, before, backup = self._origin()
+            untouched, before, backup = self._before_install()
             if untouched or self.text is None:
                 new = with_entries(before or _EMPTY, wanted, command)
             else:
-                new = renewed(self.text, wanted, command)
+                new = with_command(self.text, wanted, command)
             if new == self.text or not (wanted or self.installed()):
                 return False
-            keep = self.text if not self.installed() else None
-            if self._replaced(new, keep):
-                self.kept = self.kept or backup
+            backup_text = self.text if not self.installed() else None
+            if self._write_if_unchanged(new, backup_text):
+                self.backup = self.backup or backup
                 return True
         raise self._busy()
 
-    def remove(self) -> list[Installed]:
+    def remove(self) -> list[HookEntry]:
         """Remove our entries and nothing else, and return them.
 
         Raises:
@@ -108,17 +108,17 @@ class Settings:
             StorageError: Another process keeps writing it, or it belongs to another user.
             OSError: It cannot be written. It is as it was.
         """
-        settings_file.sweep(self._real)
+        settings_file.remove_leftovers(self._real)
         for _ in range(_TRIES):
             if not (present := self.installed()) or self.text is None:
                 return []
-            untouched, before, backup = self._origin()
-            if self._replaced(before if untouched else stripped(self.text), None):
+            untouched, before, backup = self._before_install()
+            if self._write_if_unchanged(before if untouched else without_entries(self.text), None):
                 if backup:
                     with contextlib.suppress(OSError):
                         os.unlink(backup)  # the file says again what it says
                 elif not untouched:
-                    self.kept = next(iter(self.backups()), None)
+                    self.backup = next(iter(self.backups()), None)
                 return present
         raise self._busy()
 
@@ -127,7 +127,7 @@ class Settings:
             f"{self.path} was written by another program each time it was to be changed", settings_file.UNCHANGED
         )
 
-    def _origin(self) -> tuple[bool, str | None, str | None]:
+    def _before_install(self) -> tuple[bool, str | None, str | None]:
         """Return whether nothing but our entries was changed since they were put in, what was there, and its backup.
 
         What was there is None if there was no file.
@@ -137,63 +137,65 @@ class Settings:
             return True, self.text, None
         events = sorted({entry.event for entry in present} & set(EVENTS), key=EVENTS.index)
         for backup in self.backups():
-            before = self._kept_in(backup)
+            before = self._text_of_backup(backup)
             if before is not None and with_entries(before, events, present[0].command) == self.text:
                 return True, before, backup
         return with_entries(_EMPTY, events, present[0].command) == self.text, None, None
 
-    def _kept_in(self, backup: str) -> str | None:
+    def _text_of_backup(self, backup: str) -> str | None:
         try:
             data = settings_file.read(backup)
-            return None if data is None else settings_text.checked(backup, data)
+            return None if data is None else settings_text.checked_text(backup, data)
         except (OSError, UsageError):
             return None
 
-    def _replaced(self, text: str | None, keep: str | None) -> bool:
+    def _write_if_unchanged(self, text: str | None, backup_text: str | None) -> bool:
         """Write the file atomically. If another process wrote it, read it again and return False.
 
         Args:
             text: What it shall hold; None: it shall go.
-            keep: What is to be kept in a backup.
+            backup_text: What is to be kept in a backup.
         """
         done = False
         try:
-            done = self._exchanged(text, keep)
+            done = self._exchange(text, backup_text)
         finally:
             if not done:
-                self._let_go()
+                self._remove_backup()
         self._read()
         return done
 
-    def _exchanged(self, text: str | None, keep: str | None) -> bool:
+    def _exchange(self, text: str | None, backup_text: str | None) -> bool:
         """Prepare the new file, then read the current one again, and replace it at once if it is unchanged."""
         settings_file.make_folder(os.path.dirname(self._real))
-        with ExitStack() as halves:
-            half = None
+        with ExitStack() as temporaries:
+            temporary = None
             if text is not None:
-                half = halves.enter_context(settings_file.prepared(self._real, text.encode(), self._real))
-            if keep is not None:
-                self._keep(keep)
+                temporary = temporaries.enter_context(
+                    settings_file.prepared_file(self._real, text.encode(), self._real)
+                )
+            if backup_text is not None:
+                self._write_backup(backup_text)
             if settings_file.read(self._real) != self._data:
                 return False
-            if half is None:
+            if temporary is None:
                 os.unlink(self._real)
             else:
-                settings_file.replace(half, self._real)
+                settings_file.replace(temporary, self._real)
         return True
 
-    def _let_go(self) -> None:
+    def _remove_backup(self) -> None:
         """Remove the backup if the file was not changed after all."""
-        if self.kept:
+        if self.backup:
             with contextlib.suppress(OSError):
-                os.unlink(self.kept)
-            self.kept = None
+                os.unlink(self.backup)
+            self.backup = None
 
-    def _keep(self, text: str) -> None:
+    def _write_backup(self, text: str) -> None:
         """Write the backup to a new path; existing files are not overwritten."""
-        if self.kept is None:
+        if self.backup is None:
             newest = next(iter(self.backups()), None)
             number = 0 if newest is None else int(newest.removeprefix(self._real + BACKUP).removeprefix(".") or 1)
-            self.kept = self._real + BACKUP + (f".{number + 1}" if number else "")
-        with settings_file.prepared(self.kept, text.encode(), self._real) as half:
-            settings_file.replace(half, self.kept)
+            self.backup = self._real + BACKUP + (f".{number + 1}" if number else "")
+        with settings_file.prepared_file(self.backup, text.encode(), self._real) as temporary:
+            settings_file.replace(temporary, self.backup)

@@ -41,7 +41,7 @@ def read(path: str) -> bytes | None:
 
 
 @contextmanager
-def prepared(path: str, data: bytes, like: str) -> Iterator[str]:
+def prepared_file(path: str, data: bytes, like: str) -> Iterator[str]:
     """Yield a temporary file in the same folder with the new bytes of a file; it is removed afterwards.
 
     Args:
@@ -53,22 +53,22 @@ def prepared(path: str, data: bytes, like: str) -> Iterator[str]:
         StorageError: It belongs to another user, and the owner cannot be kept.
         OSError: It cannot be written.
     """
-    half = f"{path}{_OURS}{os.getpid()}.tmp"
+    temporary = f"{path}{_OURS}{os.getpid()}.tmp"
     try:
-        with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:
             _copy_owner(file.fileno(), like)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        yield half
+        yield temporary
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(half)
+            os.unlink(temporary)
 
 
-def replace(half: str, path: str) -> None:
+def replace(temporary: str, path: str) -> None:
     """Rename a prepared file to its final name, durably."""
-    os.replace(half, path)
+    os.replace(temporary, path)
     from pathlib import Path
 
     from rightful.storage.environment.store_files import sync_folder
@@ -112,18 +112,18 @@ def _set_owner(what: int | str, owner: os.stat_result) -> None:
         os.chown(what, owner.st_uid, owner.st_gid)
 
 
-def sweep(path: str) -> None:
+def remove_leftovers(path: str) -> None:
     """Remove the temporary files of killed processes next to a file and its backups."""
     folder, name = os.path.split(path)
     with contextlib.suppress(OSError):
         for entry in os.listdir(folder):
-            half = _HALF.fullmatch(entry.removeprefix(name)) if entry.startswith(name) else None
-            if half and not _lives(int(half[1])):
+            temporary = _HALF.fullmatch(entry.removeprefix(name)) if entry.startswith(name) else None
+            if temporary and not _is_running(int(temporary[1])):
                 with contextlib.suppress(OSError):
                     os.unlink(f"{folder}/{entry}")
 
 
-def _lives(process: int) -> bool:
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):

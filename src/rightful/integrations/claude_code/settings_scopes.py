@@ -19,7 +19,7 @@ SCOPES = ("user", "project", "local")
 """The names of the scopes."""
 
 
-class Elsewhere(NamedTuple):
+class OtherScope(NamedTuple):
     """Another settings file that the agent reads here too, and that has hooks of ours.
 
     Attributes:
@@ -40,13 +40,13 @@ def settings_path(args: argparse.Namespace) -> str:
         UsageError: The name is empty, or the folder is unknown.
     """
     if args.settings is None:
-        return file_of(args.scope)
+        return settings_file_of(args.scope)
     if not args.settings.strip():
         raise UsageError("--settings is empty; nothing was done. Pass the path of a file, or omit it.")
     return str(os.path.abspath(args.settings))
 
 
-def file_of(scope: str) -> str:
+def settings_file_of(scope: str) -> str:
     """Return the settings file of a scope, absolute.
 
     Raises:
@@ -61,13 +61,13 @@ def file_of(scope: str) -> str:
     return f"{_project()}/.claude/{name}"
 
 
-def elsewhere(path: str) -> list[Elsewhere]:
+def other_scopes(path: str) -> list[OtherScope]:
     """Return the other scopes with hooks of ours. An unreadable file is skipped, since its hooks would not run."""
     found = []
     seen = {os.path.realpath(path)}
     for scope in SCOPES:
         try:
-            settings = Settings(file_of(scope))
+            settings = Settings(settings_file_of(scope))
         except UsageError:
             continue
         if (real := os.path.realpath(settings.path)) in seen:
@@ -75,7 +75,7 @@ def elsewhere(path: str) -> list[Elsewhere]:
         seen.add(real)
         if installed := settings.installed():
             ledgers = dict.fromkeys(ledger_of(entry.command) or "" for entry in installed)
-            found.append(Elsewhere(scope, settings.path, list(ledgers)))
+            found.append(OtherScope(scope, settings.path, list(ledgers)))
     return found
 
 

@@ -19,7 +19,7 @@ BOM = "\ufeff"
 """A byte order mark, which is kept if the text begins with one."""
 
 
-class Installed(NamedTuple):
+class HookEntry(NamedTuple):
     """One entry that calls us.
 
     Attributes:
@@ -35,12 +35,12 @@ class Installed(NamedTuple):
     plain: bool
 
 
-def installed(text: str) -> list[Installed]:
+def installed(text: str) -> list[HookEntry]:
     """Return our entries, in their order."""
     return list(_ours(_document(text)))
 
 
-def others(text: str) -> list[Installed]:
+def others(text: str) -> list[HookEntry]:
     """Return entries that seem to call us and are not as `install` writes them: a user's own."""
     return [entry for entry in _entries(_document(text)) if calls_us(entry.command)]
 
@@ -61,18 +61,18 @@ def _text(document: dict[str, Any], before: str) -> str:
     return f"{mark}{text}\n"
 
 
-def _ours(document: dict[str, Any]) -> Iterator[Installed]:
+def _ours(document: dict[str, Any]) -> Iterator[HookEntry]:
     return (entry for entry in _entries(document) if words_of(entry.command) is not None)
 
 
-def _entries(document: dict[str, Any]) -> Iterator[Installed]:
+def _entries(document: dict[str, Any]) -> Iterator[HookEntry]:
     for event, groups in document.get("hooks", {}).items():
         for number, group in enumerate(groups):
             entries = group.get("hooks") if isinstance(group, dict) else None
             for inner, entry in enumerate(entries if isinstance(entries, list) else []):
                 command = entry.get("command") if isinstance(entry, dict) else None
                 if isinstance(command, str):
-                    yield Installed(event, command, (number, inner), group == _group(command))
+                    yield HookEntry(event, command, (number, inner), group == _group(command))
 
 
 def _group(command: str) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _add(document: dict[str, Any], events: Iterable[str], command: str) -> None:
         document.setdefault("hooks", {}).setdefault(event, []).append(_group(command))
 
 
-def renewed(text: str, events: Iterable[str], command: str) -> str:
+def with_command(text: str, events: Iterable[str], command: str) -> str:
     """Return the text with this command in our entries for these events, and in no others.
 
     A matcher or a timeout that a user added to one of our entries is kept.
@@ -110,7 +110,7 @@ def renewed(text: str, events: Iterable[str], command: str) -> str:
     return _text(document, text)
 
 
-def stripped(text: str) -> str:
+def without_entries(text: str) -> str:
     """Return the text without our entries, and without groups and events that held nothing else."""
     document = _document(text)
     for entry in reversed(list(_ours(document))):
@@ -118,7 +118,7 @@ def stripped(text: str) -> str:
     return _text(document, text)
 
 
-def _remove(document: dict[str, Any], entry: Installed) -> None:
+def _remove(document: dict[str, Any], entry: HookEntry) -> None:
     """Remove an entry, and whatever is empty without it: its group with all its fields, its event, `hooks`."""
     hooks = document["hooks"]
     groups = hooks[entry.event]
@@ -132,7 +132,7 @@ def _remove(document: dict[str, Any], entry: Installed) -> None:
         del document["hooks"]
 
 
-def checked(path: str, data: bytes) -> str:
+def checked_text(path: str, data: bytes) -> str:
     """Return the text of a settings file.
 
     Raises:
@@ -143,15 +143,15 @@ def checked(path: str, data: bytes) -> str:
     except UnicodeDecodeError as error:
         text = data[: error.start].decode()
         column = len(text) - text.rfind("\n")
-        raise _refused(path, f"is not UTF-8: line {text.count(chr(10)) + 1} column {column}") from None
+        raise _invalid(path, f"is not UTF-8: line {text.count(chr(10)) + 1} column {column}") from None
     try:
         document = json.loads(text.removeprefix(BOM), object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
-        raise _refused(path, f"is not JSON: {error.msg}: line {error.lineno} column {error.colno}") from None
+        raise _invalid(path, f"is not JSON: {error.msg}: line {error.lineno} column {error.colno}") from None
     except ValueError as error:
-        raise _refused(path, f"has the key {error} twice in one object") from None
+        raise _invalid(path, f"has the key {error} twice in one object") from None
     except RecursionError:
-        raise _refused(path, "is nested too deep") from None
+        raise _invalid(path, "is nested too deep") from None
     _check_form(path, document)
     return text
 
@@ -167,14 +167,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _check_form(path: str, document: object) -> None:
     if not isinstance(document, dict):
-        raise _refused(path, "is not a JSON object")
+        raise _invalid(path, "is not a JSON object")
     hooks = document.get("hooks", {})
     if not isinstance(hooks, dict):
-        raise _refused(path, "has a value that is not an object at $.hooks")
+        raise _invalid(path, "has a value that is not an object at $.hooks")
     for event, groups in hooks.items():
         if not isinstance(groups, list):
-            raise _refused(path, f"has a value that is not an array at $.hooks.{event}")
+            raise _invalid(path, f"has a value that is not an array at $.hooks.{event}")
 
 
-def _refused(path: str, what: str) -> UsageError:
+def _invalid(path: str, what: str) -> UsageError:
     return UsageError(f"{path} {what}. The file was not changed. Fix it and run the command again.")

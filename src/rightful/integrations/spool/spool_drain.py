@@ -35,7 +35,7 @@ class _File:
 
     Attributes:
         path: Its current path.
-        whole: Whether everything read from it so far is in the ledger.
+        is_whole: Whether everything read from it so far is in the ledger.
         given_up: Whether it was set aside, or left for a later drain; nothing more of it is written now.
     """
 
@@ -43,13 +43,13 @@ class _File:
         began = _FROM.search(path)
         self.path = path
         self.start = int(began["at"]) if began else 0
-        self.whole = not (began and began["bad"])
+        self.is_whole = not (began and began["bad"])
         self.given_up = False
 
     def named(self, at: int | None) -> str:
         """Return the file's name after `at` bytes were written, or its original name for None."""
         name = _FROM.sub("", os.path.basename(self.path))
-        return name if at is None else f"{name.removesuffix(EVENTS)}.{at}{'' if self.whole else 'b'}{EVENTS}"
+        return name if at is None else f"{name.removesuffix(EVENTS)}.{at}{'' if self.is_whole else 'b'}{EVENTS}"
 
 
 class _Part(NamedTuple):
@@ -60,14 +60,14 @@ class _Part(NamedTuple):
         events: The readable events.
         size: The size of their lines; bytes.
         end: The offset in the file after them; None at its end.
-        whole: Whether every line between them could be read.
+        is_whole: Whether every line between them could be read.
     """
 
     file: _File
     events: list[Wire]
     size: int
     end: int | None
-    whole: bool
+    is_whole: bool
 
 
 class DrainResult(NamedTuple):
@@ -85,7 +85,12 @@ class DrainResult(NamedTuple):
 
 
 def drain(
-    spool: Spool, log: Log, *, timeout_s: float, most: int | None = None, events: int = limits.SPOOL_COMMAND_EVENTS
+    spool: Spool,
+    log: Log,
+    *,
+    timeout_s: float,
+    max_files: int | None = None,
+    max_events: int = limits.SPOOL_COMMAND_EVENTS,
 ) -> DrainResult:
     """Append the events of the queued files, the oldest first, and remove the files. No file blocks the others.
 
@@ -93,8 +98,8 @@ def drain(
         spool: The spool.
         log: The ledger's log.
         timeout_s: The maximum wait for other writers, for each append; seconds.
-        most: The maximum number of files; all if None.
-        events: The number of events after which to stop. The next drain continues with the rest of a file.
+        max_files: The maximum number of files; all if None.
+        max_events: The number of events after which to stop. The next drain continues with the rest of a file.
 
     Raises:
         StorageError: The ledger cannot be written. Events that were not written stay in the spool.
@@ -103,11 +108,11 @@ def drain(
     files = _Drain(log, timeout_s)
     batch: list[_Part] = []
     read = count = size = 0
-    for part in _parts_of_all(waiting[:most]):
+    for part in _parts_of_all(waiting[:max_files]):
         if batch and (count + len(part.events) > limits.INGEST_EVENTS or size + part.size > limits.INGEST_BYTES):
             files.append(batch)
             batch, count, size = [], 0, 0
-            if read >= events:
+            if read >= max_events:
                 break
         batch.append(part)
         count, size, read = count + len(part.events), size + part.size, read + len(part.events)
@@ -144,16 +149,16 @@ class _Drain:
             return
         for part in batch:
             outcomes = {receipt.outcome for _, receipt in zip(part.events, receipts, strict=False)}
-            part.file.whole &= part.whole and "invalid" not in outcomes
-            self._settle(part.file, part.end)
+            part.file.is_whole &= part.is_whole and "invalid" not in outcomes
+            self._finish_file(part.file, part.end)
 
-    def _settle(self, file: _File, end: int | None) -> None:
+    def _finish_file(self, file: _File, end: int | None) -> None:
         with contextlib.suppress(OSError):  # another process removed it
             if end is not None:
                 path = f"{os.path.dirname(file.path)}/{file.named(end)}"
                 os.rename(file.path, path)
                 file.path = path
-            elif file.whole:
+            elif file.is_whole:
                 os.unlink(file.path)
                 self.removed += 1
             else:
@@ -179,7 +184,7 @@ def _parts(file: _File) -> Iterator[_Part]:
         return
     with opened(file.path, follow=False) as found:
         if file.start and not _is_line_start(found.stream, file.start):
-            file.start, file.whole = 0, True
+            file.start, file.is_whole = 0, True
         found.stream.seek(file.start)
         yield from _of_lines(file, found.stream)
 
@@ -191,20 +196,20 @@ def _is_line_start(stream: BinaryIO, at: int) -> bool:
 
 def _of_lines(file: _File, stream: BinaryIO) -> Iterator[_Part]:
     events: list[Wire] = []
-    whole, size = True, 0
+    is_whole, size = True, 0
     while line := stream.readline(limits.SPOOL_LINE_BYTES + 1):
         if not line.endswith(b"\n"):
-            whole = False  # it is incomplete or too long; the rest of the file is set aside with it
+            is_whole = False  # it is incomplete or too long; the rest of the file is set aside with it
             break
         try:
             events.append(content.parse_line(line))
         except InvalidEventError:
-            whole = False
+            is_whole = False
         size += len(line)
         if len(events) >= limits.INGEST_EVENTS or size >= limits.INGEST_BYTES:
-            yield _Part(file, events, size, stream.tell(), whole)
-            events, size, whole = [], 0, True
-    yield _Part(file, events, size, None, whole)
+            yield _Part(file, events, size, stream.tell(), is_whole)
+            events, size, is_whole = [], 0, True
+    yield _Part(file, events, size, None, is_whole)
 
 
 def _of_input(path: str) -> list[Wire] | None:

@@ -71,12 +71,12 @@ class Spool:
         """Store events that could not be appended. Return the file, or None if no folder accepts it."""
         from rightful import content
 
-        return self._keep(EVENTS, b"".join(content.to_json(event) + b"\n" for event in events), at_us)
+        return self._store(EVENTS, b"".join(content.to_json(event) + b"\n" for event in events), at_us)
 
     def keep_input(self, raw: bytes, reason: str, at_us: int, nonce: str) -> str | None:
         """Store the input of a call that could not be converted to events yet. Return the file, or None."""
         kept = {"at_us": at_us, "nonce": nonce, "reason": reason, "input": _text(raw)}
-        return self._keep(INPUT, json.dumps(kept).encode(), at_us)
+        return self._store(INPUT, json.dumps(kept).encode(), at_us)
 
     def set_aside(self, raw: bytes, reason: str, at_us: int) -> str | None:
         """Store, for people, an input that is not valid. Once the folder is full, later inputs are not stored."""
@@ -85,7 +85,7 @@ class Spool:
     def set_aside_once(self, about: str, raw: bytes, reason: str, at_us: int) -> str | None:
         """Store one note for all inputs with the same `about`: the first input, and the count."""
         name = f"{hashlib.sha256(about.encode('utf-8', 'surrogatepass')).hexdigest()[:_NAME_DIGITS]}{_NOTE}"
-        for folder in self._usable():
+        for folder in self._writable_folders():
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 note = json.loads(read_file(f"{folder}/{ASIDE}/{name}", limits.SPOOL_LINE_BYTES))
                 count = int(note.get("count", 1)) + 1
@@ -95,7 +95,7 @@ class Spool:
 
     def _note(self, name: str, note: Wire) -> str | None:
         data = json.dumps(note).encode()
-        for folder in self._usable():
+        for folder in self._writable_folders():
             with contextlib.suppress(OSError, ValueError):
                 made = private_folder(f"{private_folder(folder)}/{ASIDE}")
                 if _has_room(made, len(data), limits.ASIDE_FILES):
@@ -105,9 +105,9 @@ class Spool:
                     write_file(made, _MORE, json.dumps({"at_us": note["at_us"], "reason": reason}).encode())
         return None
 
-    def _keep(self, suffix: str, data: bytes, at_us: int) -> str | None:
+    def _store(self, suffix: str, data: bytes, at_us: int) -> str | None:
         full: list[str] = []
-        for folder in self._usable():
+        for folder in self._writable_folders():
             with contextlib.suppress(OSError, ValueError):
                 made = private_folder(folder)
                 if _has_room(made, len(data), limits.SPOOL_FILES):
@@ -118,7 +118,7 @@ class Spool:
                 os.close(open_marker(f"{full[0]}/{FULL}"))
         return None
 
-    def _usable(self) -> Iterator[str]:
+    def _writable_folders(self) -> Iterator[str]:
         """Yield the folders; the ledger's own only if there is a ledger."""
         own, *others = self._folders.usable
         if os.path.isdir(f"{self._root}/store"):
@@ -149,7 +149,7 @@ class Spool:
 
     def note_timeout(self, at_us: int) -> None:
         """Record that a call timed out after the full wait. Calls with a shorter wait do not record it."""
-        for folder in self._usable():
+        for folder in self._writable_folders():
             with contextlib.suppress(OSError, ValueError):
                 fd = open_marker(f"{private_folder(folder)}/{WAITED}")
                 try:
@@ -219,8 +219,8 @@ def _note_of(raw: bytes, reason: str, at_us: int) -> Wire:
     return {"at_us": at_us, "reason": reason, "bytes": len(raw), "input": _text(raw[: limits.ASIDE_BYTES])}
 
 
-def _has_room(folder: str, size: int, most: int) -> bool:
+def _has_room(folder: str, size: int, max_files: int) -> bool:
     """Return whether one more file fits into a folder. Existing files are kept; the newest is refused."""
     kept = [entry for entry in private_files(folder) if entry.name not in {FULL, WAITED, PATHS, _MORE}]
     sizes = [entry.stat(follow_symlinks=False).st_size for entry in kept]
-    return len(sizes) < most and sum(sizes) + size <= limits.SPOOL_BYTES
+    return len(sizes) < max_files and sum(sizes) + size <= limits.SPOOL_BYTES
