@@ -134,14 +134,14 @@ class LMDBRecorder(LedgerRecorder):
         """
         from rightful.storage.eventsourcing.subscription import Response
 
-        return Response(self, query, after or 0, limit)
+        return Response(self.tables, self.head(), query, after or 0, limit)
 
-    def subscribe(self, query: DCBQuery | None = None, *, after: int | None = None) -> Subscription:
+    def subscribe(self, query: DCBQuery | None = None, *, after: int | None = None) -> Subscription[LMDBRecorder]:
         """Return the matching events as they are written; as `DCBRecorder.subscribe`."""
         from rightful.storage.eventsourcing.subscription import Subscription
 
         self._open()
-        return Subscription(self, query, after)
+        return Subscription(self, self.tables, query, after)
 
     def rows(self, after: int, limit: int = limits.PAGE_ROWS) -> list[Row]:
         """As `LedgerRecorder.rows`."""
@@ -191,11 +191,6 @@ class LMDBRecorder(LedgerRecorder):
             env.journal.sync()
         except OSError as error:
             raise storage_error(Path(self._path), error) from error
-
-    def wake(self) -> None:
-        """Wake waiting threads, so that they check whether they should stop."""
-        if self._store is not None and self._store.env.is_ours():
-            self._store.commit_signal.announce()
 
     def rest(self) -> None:
         """As `LedgerRecorder.rest`, for the pages of the memory map."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TypeVar
 
 from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBReadResponse, DCBSequencedEvent, DCBSubscription
 
 from rightful import limits
+from rightful.storage.port import LedgerRecorder
 from rightful.storage.tables.query import read_page
+from rightful.storage.tables.store_tables import Tables
 
-if TYPE_CHECKING:
-    from rightful.storage.recorder import LMDBRecorder
+R_co = TypeVar("R_co", bound=LedgerRecorder, covariant=True)
 
 
 class Response(DCBReadResponse):
@@ -20,16 +22,25 @@ class Response(DCBReadResponse):
 
     All pages stop at the last position that the first one saw, so together they are one consistent
     answer. No transaction is open while the caller handles an event.
+
+    Args:
+        tables: Returns the tables, unless the recorder was closed.
+        head: The last position of the store.
+        query: The query; None matches every event.
+        after: The position before the first.
+        limit: The maximum number of events; None is no limit.
     """
 
-    def __init__(self, recorder: LMDBRecorder, query: DCBQuery | None, after: int, limit: int | None) -> None:
-        self._recorder = recorder
+    def __init__(
+        self, tables: Callable[[], Tables], head: int, query: DCBQuery | None, after: int, limit: int | None
+    ) -> None:
+        self._tables = tables
         self._query = query
         self._after = after
         self._left = limit
         self._buffer: deque[tuple[int, DCBEvent]] = deque()
         self._last: int | None = None  # position of the last event fetched
-        self._until = recorder.head()
+        self._until = head
 
     @property
     def head(self) -> int | None:
@@ -52,7 +63,7 @@ class Response(DCBReadResponse):
         wanted = limits.PAGE_ROWS if self._left is None else min(limits.PAGE_ROWS, self._left)
         if self._after >= self._until or wanted < 1:
             return False
-        page = read_page(self._recorder.tables(), self._query, self._after, self._until, wanted)
+        page = read_page(self._tables(), self._query, self._after, self._until, wanted)
         self._after = page.through
         self._buffer.extend(page.events)
         if page.events:
@@ -62,11 +73,12 @@ class Response(DCBReadResponse):
         return True
 
 
-class Subscription(DCBSubscription["LMDBRecorder"]):
+class Subscription(DCBSubscription[R_co]):
     """Endless iteration over the events from a position on; `stop` ends it, from any thread."""
 
-    def __init__(self, recorder: LMDBRecorder, query: DCBQuery | None, after: int | None) -> None:
+    def __init__(self, recorder: R_co, tables: Callable[[], Tables], query: DCBQuery | None, after: int | None) -> None:
         super().__init__(recorder, query, after)
+        self._tables = tables
         self._buffer: deque[tuple[int, DCBEvent]] = deque()
         self._stopping = threading.Event()
 
@@ -74,21 +86,20 @@ class Subscription(DCBSubscription["LMDBRecorder"]):
         """End the iteration, also in a thread that waits in it."""
         super().stop()
         self._stopping.set()
-        self._recorder.wake()
 
     def __next__(self) -> DCBSequencedEvent:
         while not self._stopping.is_set():
             if self._buffer:
                 position, event = self._buffer.popleft()
                 return DCBSequencedEvent(event=event, position=position)
-            self._read_on()
+            self._read_page()
         raise StopIteration
 
-    def _read_on(self) -> None:
-        page = read_page(self._recorder.tables(), self._query, self._last_position, None, limits.PAGE_ROWS)
-        if page.events:
-            self._recorder.sync()  # if that fails, the next call returns these first
-        self._last_position = max(self._last_position, page.through)
-        self._buffer.extend(page.events)
-        if not page.events and page.through >= page.head:
-            self._recorder.wait_beyond(max(page.head, self._last_position), None, self._stopping)
+    def _read_page(self) -> None:
+        head = self._recorder.wait_beyond(
+            self._last_position, None, self._stopping
+        )  # and the rows up to it are durable
+        if head > self._last_position:
+            page = read_page(self._tables(), self._query, self._last_position, head, limits.PAGE_ROWS)
+            self._last_position = page.through
+            self._buffer.extend(page.events)

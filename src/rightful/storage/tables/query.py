@@ -34,12 +34,10 @@ class Page(Struct, frozen=True):
     Attributes:
         events: Matching positions and events.
         through: The position up to which all matches are known.
-        head: The last position of the store in that transaction.
     """
 
     events: list[tuple[int, DCBEvent]]
     through: int
-    head: int
 
 
 def read_page(tables: Tables, query: DCBQuery | None, after: int, until: int | None, limit: int) -> Page:
@@ -56,8 +54,7 @@ def read_page(tables: Tables, query: DCBQuery | None, after: int, until: int | N
 
 
 def _page(snapshot: Snapshot, query: DCBQuery | None, after: int, until: int | None, limit: int) -> Page:
-    head = snapshot.head
-    last = head if until is None else min(head, until)
+    last = snapshot.head if until is None else min(snapshot.head, until)
     if _fits_all(query):
         return _bulk(snapshot, after, min(last, after + limit))
     wanted = query or DCBQuery()
@@ -77,7 +74,7 @@ def _page(snapshot: Snapshot, query: DCBQuery | None, after: int, until: int | N
         if len(found) == limit or left <= 0 or looks == _LOOKS_PER_PAGE:
             through = position
             break
-    return Page(found, through, head)
+    return Page(found, through)
 
 
 def _first_lost(snapshot: Snapshot, after: int, last: int) -> int | None:
@@ -203,7 +200,7 @@ def _bulk(snapshot: Snapshot, after: int, last: int) -> Page:
         (position, tables.unpack(position, tables.checked(position, value), payload))
         for position, (value, payload) in enumerate(zip(values, payloads, strict=True), after + 1)
     ]
-    return Page(events, after + len(events), snapshot.head)
+    return Page(events, after + len(events))
 
 
 def _fits_all(query: DCBQuery | None) -> bool:
