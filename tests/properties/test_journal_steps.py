@@ -82,7 +82,7 @@ class World:
         if head == self.tabled and (tail.rows or tail.start != head):
             journal.invalidate(head)
             journal.read_state()
-        tail, rows = journal.tail, self.new_rows(turn)
+        tail, rows = journal._tail, self.new_rows(turn)
         tail.grow(rows, [])
         yield
         if turn.large or not journal.has_room(rows):

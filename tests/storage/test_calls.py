@@ -19,7 +19,7 @@ from rightful.storage.journal.journal_records import END_BYTES, START
 from rightful.storage.port import View
 from rightful.storage.recorder import LMDBRecorder
 
-MOST_CALLS: Final = 91
+MOST_CALLS: Final = 90
 SOURCE: Final = str(Path(rightful.__file__).parent)
 
 

@@ -284,9 +284,8 @@ class PosteriorPublished(Event, frozen=True, kw_only=True, tag="posterior.publis
 class EventWithdrawn(SessionEvent, frozen=True, kw_only=True, tag="event.withdrawn"):
     """One revision of another event was withdrawn, which settles its conflict.
 
-    The withdrawal's own id comes from its `key`.
-
     Attributes:
+        key: The withdrawal's own id comes from it.
         id: The event whose revision is withdrawn.
         revision: Which revision, from 1.
     """

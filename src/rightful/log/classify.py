@@ -73,11 +73,6 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     revision: int = 1
     reason: str | None = None
 
-    @property
-    def stored(self) -> bool:
-        """Whether the candidate is to be stored."""
-        return self.position == 0
-
 
 NEW = Verdict("appended")
 """The verdict for an id that is not in the ledger."""

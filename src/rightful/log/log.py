@@ -136,7 +136,7 @@ class Log:
                 "Send fewer at once."
             )
         ready, invalid = self._prepare(batch)
-        decision = _Decision(ready, self._clock, unless, after, self.path, all_new=all_new)
+        decision = _Decision(ready, self._clock, unless, after, self.path, all_new)
         if ready:
             try:
                 self.recorder.decide(decision, timeout_s=timeout_s, inline=inline)
@@ -257,11 +257,7 @@ class Log:
         yield from self._pages_by(query, after, until)
 
     def of_type(self, kind: str, after: int = 0, until: int | None = None) -> Iterator[list[Stored]]:
-        """Yield pages of the rows of a type, as `of_session` does; found by its index.
-
-        Raises:
-            DamagedRowError: A row does not match its checksum or its commitment.
-        """
+        """Yield pages of the rows of a type, as `of_session` does; found by its index."""
         yield from self._pages_by(DCBQuery(items=[DCBQueryItem(types=[kind])]), after, until)
 
     def _pages_by(self, query: DCBQuery, after: int, until: int | None) -> Iterator[list[Stored]]:
@@ -346,42 +342,32 @@ def _prepare(proposed: Event | Mapping[str, Any], salt: bytes) -> _Prepared:
     )
 
 
-class _Decision:
+class _Decision(msgspec.Struct):
     """Classifies a batch inside the write transaction; may be called again."""
 
-    def __init__(
-        self,
-        batch: Sequence[_Prepared],
-        clock: Clock,
-        unless: DCBQuery | None,
-        after: int | None,
-        path: str,
-        *,
-        all_new: bool,
-    ) -> None:
-        self._batch = batch
-        self._clock = clock
-        self._unless = unless
-        self._after = after
-        self._path = path
-        self._all_new = all_new
-        self._has_repeats = len(set(map(attrgetter("id"), batch))) < len(batch)
-        self.receipts: list[Receipt] = []
-        self.rows: list[Stored] = []
+    batch: list[_Prepared]
+    clock: Clock
+    unless: DCBQuery | None
+    after: int | None
+    path: str
+    all_new: bool
+    receipts: list[Receipt] = []
+    rows: list[Stored] = []
 
     def __call__(self, view: View) -> Sequence[DCBEvent]:
         self.receipts, self.rows = [], []
-        last, recorded_at_us = view.last(), self._clock()
+        has_repeats = len(set(map(attrgetter("id"), self.batch))) < len(self.batch)
+        last, recorded_at_us = view.last(), self.clock()
         if last is not None:  # never earlier than the row before, whatever the clock returns
             recorded_at_us = max(recorded_at_us, _recorded_at.decode(last.data).recorded_at_us)
         written: list[DCBEvent] = []
         decided: dict[str, list[Stored]] = {}
         head = view.head
-        for event in self._batch:
+        for event in self.batch:
             rows = decided.get(event.id)
             if rows is None:  # checked, since a flipped bit in a salt would turn an identical repeat into a conflict
                 found = view.tagged(f"id:{event.id}")
-                rows = checked([Row(at, row.data, row.payload) for at, row in found], self._path) if found else []
+                rows = checked([Row(at, row.data, row.payload) for at, row in found], self.path) if found else []
             verdict = classify(event, rows) if rows else NEW
             position = verdict.position
             if not position:
@@ -390,19 +376,19 @@ class _Decision:
                 tags = envelopes.tags_of(event.id, event.session)
                 written.append(LedgerEvent(event.type, envelopes.encode(row), tags, event.payload))
                 self.rows.append(Stored(position, row, event.payload))
-                if self._has_repeats:
+                if has_repeats:
                     decided[event.id] = [*rows, self.rows[-1]]
             self.receipts.append(
                 Receipt(event.id, verdict.outcome, position, verdict.first or position, verdict.reason)
             )
-        if written and (self._all_new or self._unless is not None) and self._fails(view):
-            raise ConditionFailedError(self._after or 0)
+        if written and (self.all_new or self.unless is not None) and self._fails(view):
+            raise ConditionFailedError(self.after or 0)
         return written
 
     def _fails(self, view: View) -> bool:
-        if self._all_new and any((receipt.first or 0) <= view.head for receipt in self.receipts):
+        if self.all_new and any((receipt.first or 0) <= view.head for receipt in self.receipts):
             return True
-        return self._unless is not None and view.matches(self._unless, self._after)
+        return self.unless is not None and view.matches(self.unless, self.after)
 
 
 def _row(one: _Prepared, verdict: Verdict, recorded_at_us: int) -> Envelope:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import lmdb
 from eventsourcing.dcb.api import DCBEvent, DCBQuery
@@ -186,14 +186,13 @@ class RowCommitter:
             self._transaction.abort()
             cause = storage_error(self._env.root, error) if isinstance(error, lmdb.Error) else error
             raise SpoiledError from cause
-        last = pack_position(tail.last), cast("bytes", tail.row(tail.last).value)
-        self._tables.note_synced(self._transaction.commit(lambda snapshot: self._has_row(snapshot, *last)))
-        size, root = tail.last, tree[:HASH_BYTES]
-        return (
-            TablesState(size, root)
-            if noted is None
-            else TablesState(size, root, int.from_bytes(noted[:8], "big"), noted[8:])
+        key, value = pack_position(tail.last), tail.row(tail.last).value
+        number = self._transaction.commit(  # if that fails, the store is opened again, and the tables with it
+            lambda txn: bool(txn.get(key, db=self._env.tables["rows"]) == value)
         )
+        self._tables.note_synced(number)
+        last_round = () if noted is None else (int.from_bytes(noted[:8], "big"), noted[8:])
+        return TablesState(tail.last, tree[:HASH_BYTES], *last_round)
 
     def _synced_round(self) -> tuple[int, bytes] | None:
         """Sync the journal, so that no power cut can lose the last record, and return that record for the tables."""
@@ -227,10 +226,7 @@ class RowCommitter:
         except lmdb.Error as error:
             self._transaction.abort()
             raise SpoiledError from storage_error(self._env.root, error)
-        self._transaction.commit(lambda snapshot: bool(snapshot.get(ABOUT, db=self._env.tables["meta"]) == about))
-
-    def _has_row(self, txn: lmdb.Transaction[bytes], key: bytes, value: bytes) -> bool:
-        return bool(txn.get(key, db=self._env.tables["rows"]) == value)  # the store was reopened
+        self._transaction.commit(lambda txn: bool(txn.get(ABOUT, db=self._env.tables["meta"]) == about))
 
     def _put_all(self, txn: lmdb.Transaction[bytes], tail: JournalTail, first: int) -> None:
         """Put the rows from a position on into the tables.
@@ -256,7 +252,8 @@ class RowCommitter:
         with txn.cursor(db=self._env.tables[name]) as cursor:
             _, added = cursor.putmulti(pairs, append=True)
         if added != count:
-            self._refuse()
+            fix = "Nothing was written. Restore the ledger from a backup; its rows can still be read."
+            raise StorageError(f"{self._env.root} has entries beyond its last row", fix)
 
     def abandon(self) -> None:
         """Discard what was added, or what an exception left half added."""
@@ -276,17 +273,9 @@ class RowCommitter:
             self._reading.abort()
             self._reading = None
 
-    def _refuse(self) -> NoReturn:
-        what = f"{self._env.root} has entries beyond its last row"
-        raise StorageError(what, "Nothing was written. Restore the ledger from a backup; its rows can still be read.")
-
 
 class _View(Snapshot):
-    """The rows as a decision sees them. Valid only while the writer has the write lock.
-
-    Attributes:
-        added: The last row that this process added.
-    """
+    """The rows as a decision sees them. Valid only while the writer has the write lock."""
 
     __slots__ = ("added",)
     added: _Added

@@ -360,7 +360,8 @@ class Writer:
         else:
             self._commits += 1
             if self._commits % _CHECK_READERS_EVERY == 0:
-                self._check_readers()
+                with contextlib.suppress(lmdb.Error):
+                    self._env.check_readers()
 
     def _apply(self, batch: list[Request]) -> None:
         committer = self._committer
@@ -392,10 +393,6 @@ class Writer:
         for request in batch:
             if request.error is None:
                 request.error = OutcomeUnknownError(str(self._env.root), request.ids(), why)
-
-    def _check_readers(self) -> None:
-        with contextlib.suppress(lmdb.Error):
-            self._env.check_readers()
 
     def _answer(self, batch: list[Request]) -> None:
         self.commit_signal.announce()  # first: a woken caller needs the interpreter at once

@@ -49,11 +49,11 @@ def _make(root: Path, kind: Kind) -> None:
     half = root / store_files.HALF_MADE
     shutil.rmtree(half, ignore_errors=True)  # left by a process that was killed while it created the store
     store_files.make_folder(half)
-    store_files.make_data_file(half)
+    os.close(locks.open_private(half / store_files.DATA))
     store_files.make_lock_file(half)
     about = About(FORMAT, kind.name, str(uuid.uuid4()))
     if kind.codec is not None:
-        about, key = bound(about)
+        about, key = with_new_key(about)
         store_files.make_journal_file(half, key.beginning(TablesState(0, EMPTY_ROOT)))
     env = lmdb.open(
         os.fsencode(half),
@@ -72,7 +72,7 @@ def _make(root: Path, kind: Kind) -> None:
     store_files.sync_folder(root)
 
 
-def bound(about: About) -> tuple[About, JournalKey]:
+def with_new_key(about: About) -> tuple[About, JournalKey]:
     """Return the store's record with a new journal key in it, and the key of that journal."""
     key = os.urandom(32)
     about = msgspec.structs.replace(about, format=FORMAT, journal_bytes=limits.JOURNAL_BYTES, key=key.hex())
@@ -97,9 +97,5 @@ def make_journal(store: Path, begins_with: bytes) -> bool:
 
 
 def remove_journal(store: Path) -> None:
-    """Remove a journal that its store's record does not name.
-
-    Raises:
-        OSError: It cannot be removed.
-    """
+    """Remove a journal that its store's record does not name."""
     (store / store_files.JOURNAL).unlink(missing_ok=True)

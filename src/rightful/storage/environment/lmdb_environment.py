@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,12 +20,7 @@ import msgspec
 
 from rightful import limits
 from rightful.encoding.merkle import EMPTY_ROOT, HASH_BYTES
-from rightful.errors import (
-    ClosedError,
-    ForeignStoreError,
-    ForkedError,
-    InUseError,
-)
+from rightful.errors import ClosedError, ForeignStoreError, ForkedError, InUseError
 from rightful.storage import locks
 from rightful.storage.critical_sections import ReadWriteLock, run_locked
 from rightful.storage.environment import store_files
@@ -168,12 +163,10 @@ class Environment:
         is_done = self.about.format == FORMAT and not self.about.rewriting
         return self.kind.codec is not None and not self.readonly and not is_done
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[bool]:
+    def alone(self) -> contextlib.AbstractContextManager[bool]:
         """Acquire the write lock and the exclusive store lock, if both are free; yield whether both were acquired."""
         assert self._hold is not None
-        with locks.alone_in_turn(self.root, self._hold) as alone:
-            yield alone
+        return locks.alone_in_turn(self.root, self._hold)
 
     def change(self, about: About) -> None:
         """Store a new record about the store, and open the journal that it names.

@@ -61,11 +61,6 @@ def sync_folder(path: Path) -> None:
         os.close(fd)
 
 
-def make_data_file(store: Path) -> None:
-    """Make the empty file in which LMDB creates a new store."""
-    os.close(open_private(store / DATA))
-
-
 def make_journal_file(store: Path, begins_with: bytes) -> None:
     """Make a journal at its full size, so that a disk that fills up later cannot fail a small commit.
 

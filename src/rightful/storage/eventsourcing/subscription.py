@@ -22,13 +22,6 @@ class Response(DCBReadResponse):
 
     All pages stop at the last position that the first one saw, so together they are one consistent
     answer. No transaction is open while the caller handles an event.
-
-    Args:
-        tables: Returns the tables, unless the recorder was closed.
-        head: The last position of the store.
-        query: The query; None matches every event.
-        after: The position before the first.
-        limit: The maximum number of events; None is no limit.
     """
 
     def __init__(

@@ -6,8 +6,9 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import lmdb
 from eventsourcing.persistence import (
@@ -90,12 +91,10 @@ class _ViewCommitter:
         self._touched = self._touching = False
 
     def begin(self) -> None:
-        """Begin with no changes."""
         self._txn = self._transaction.begin()
         self._touched = self._touching = False
 
     def apply(self, request: Request) -> Any:  # noqa: ANN401 - as the work
-        """Advance the position, then change the state."""
         name, tracking, work = request.work
         self._touching = False
         if tracking is not None:
@@ -110,27 +109,22 @@ class _ViewCommitter:
     def _track(self, name: str, tracking: Tracking) -> None:
         key = tracking_key(name, tracking.application_name)
         record = self._txn.get(key, db=self._env.tables["tracking"])
-        if record is not None and _ID.unpack(record)[0] >= tracking.notification_id:
-            msg = (
-                f"{tracking.application_name} is already tracked up to {_ID.unpack(record)[0]}; {tracking} was refused"
-            )
+        if record is not None and (last := _ID.unpack(record)[0]) >= tracking.notification_id:
+            msg = f"{tracking.application_name} is already tracked up to {last}; {tracking} was refused"
             raise IntegrityError(msg)
         self._touching = self._touched = True
         self._txn.put(key, _ID.pack(tracking.notification_id), db=self._env.tables["tracking"])
 
     def spoiled(self) -> bool:
-        """Return whether the work that just failed had begun to write."""
         return self._touching
 
     def commit(self) -> None:
-        """Commit the changes, durable on return."""
         if self._touched:
             self._transaction.commit(lambda _: True)  # we have the write lock, so the number identifies our commit
         else:
             self._transaction.abort()
 
     def abandon(self) -> None:
-        """Discard the changes."""
         self._transaction.abort()
 
     def sync(self) -> None:
@@ -180,8 +174,7 @@ class LMDBTrackingRecorder(TrackingRecorder):
         """
         writer = self._open().writer
         assert writer is not None
-        result: T | None = writer.submit((self._name, tracking, work), limits.WAIT_S)
-        return result
+        return cast("T | None", writer.submit((self._name, tracking, work), limits.WAIT_S))
 
     def query(self, work: Callable[[ViewState], T]) -> T:
         """Return what `work` reads from the state in one short read transaction."""
@@ -215,10 +208,7 @@ class LMDBTrackingRecorder(TrackingRecorder):
             TimeoutError: It did not within `timeout` seconds.
             WaitInterruptedError: `interrupt` was set before.
         """
-
-        def reached() -> bool:
-            return self.has_tracking_id(application_name, notification_id)
-
+        reached = partial(self.has_tracking_id, application_name, notification_id)
         if self._open().wait_until(reached, timeout, interrupt):
             return
         if interrupt is not None and interrupt.is_set():

@@ -51,8 +51,6 @@ from rightful.storage.tables.row_codec import Codec
 _MARK_EVERY: Final = 64
 """Rows between two durable marks of one process. Each mark adds a second page to the next sync."""
 
-_GONE: Final = "what was written is not in the journal any more"
-
 
 class Journal(JournalReader):
     """The journal of one store in this process: a `JournalReader` that is also written and synced."""
@@ -62,10 +60,10 @@ class Journal(JournalReader):
         root: Path,
         fd: int | None,
         codec: Codec | None,
-        tables_state: Callable[[], TablesState],
+        tables: Callable[[], TablesState],
         key: JournalKey | None = None,
     ) -> None:
-        super().__init__(root, fd, codec, tables_state, key)
+        super().__init__(root, fd, codec, tables, key)
         self._doubts = count(1)
         self._doubt, self._cleared = 0, -1  # the newest doubt about a sync, and the last doubt that a rewrite cleared
         self._is_syncing = False  # still set after an exception during a sync, whose outcome is then unknown
@@ -110,27 +108,20 @@ class Journal(JournalReader):
         self._cleared = doubt
 
     def closing(self) -> tuple[int, bytes] | None:
-        """Return the round and the check of its last record, which the tables note when they store its rows.
-
-        Returns:
-            None if there is nothing to note: no record was written in this round, or the store is of format 2.
-        """
+        """Return the round and the check of its last record, for the tables; None without a record, or in format 2."""
         return (self._format.round, self._check) if isinstance(self._format, RoundFormat) and self._lasts else None
 
     @locked("_lock")
-    def emptied(self, tables_state: TablesState) -> None:
+    def emptied(self, tables: TablesState) -> None:
         """Begin a round after all rows are in LMDB, durably.
 
         Its anchor is not synced here. If it is lost, the previous round ends with the record that the tables noted.
-
-        Args:
-            tables_state: The record of what the tables contain.
         """
         self._is_known = False
-        self.durable = max(self.durable, tables_state.size)
-        self._reset(tables_state, self._begins_with, self._format, self._check, may_have_records=False)
+        self.durable = max(self.durable, tables.size)
+        self._reset(tables, self._beginning, self._format, self._check, may_have_records=False)
         if self._key is not None and self._fd is not None:
-            anchor = self._key.anchor(tables_state)
+            anchor = self._key.anchor(tables)
             with contextlib.suppress(OSError):
                 _write(self._fd, anchor.data, anchor_at(anchor.round))
 
@@ -158,22 +149,20 @@ class Journal(JournalReader):
         return ends <= self._size and self._last - self._tail.start + len(rows) <= limits.JOURNAL_ROWS
 
     def write(self, rows: Sequence[StoredRow], tree: bytes, after: int | None = None) -> tuple[int, bytes]:
-        """Write the rows that were added to the tail as one record, without a sync.
+        """Write the rows that were added to the tail as one record, without a sync; return as `answered`.
 
         Args:
             rows: The rows.
             tree: The tree that includes them.
             after: The last position before they were added, read by `begin_turn`.
 
-        Returns:
-            As `answered`.
-
         Raises:
             StorageError: The system failed. No valid record was written.
         """
         try:
             if not self._lasts:
-                self._start_round()
+                self._write_anchor()
+                self._sync_anchor()  # before the previous round is overwritten
             return self._write(rows, tree, after)
         except OSError as error:
             raise storage_error(self._root, error) from error
@@ -204,11 +193,6 @@ class Journal(JournalReader):
         self._is_known = True
         return last, check
 
-    def _start_round(self) -> None:
-        """Write the anchor, and sync it before the previous round is overwritten."""
-        self._write_anchor()
-        self._sync_anchor()
-
     @locked("_lock")
     def _write_anchor(self) -> None:
         if not self._is_known:
@@ -218,11 +202,11 @@ class Journal(JournalReader):
         assert self._fd is not None
         anchor, round_format = key.anchor(self._base), key.round_format(self._base.round + 1)
         at = anchor_at(anchor.round) - ANCHORS_AT[0]
-        begins_with = self._begins_with[:at] + anchor.data + self._begins_with[at + ANCHOR_BYTES :]
+        beginning = self._beginning[:at] + anchor.data + self._beginning[at + ANCHOR_BYTES :]
         self._is_known = False
         _write(self._fd, anchor.data, anchor_at(anchor.round))
-        self._begins_with, self._format, self._check, self._may_have_records = (
-            begins_with,
+        self._beginning, self._format, self._check, self._may_have_records = (
+            beginning,
             round_format,
             anchor.check,
             True,
@@ -305,7 +289,7 @@ class Journal(JournalReader):
             OSError: The answered record is no longer in the file.
         """
         if answered is not None and not self._has(*answered):
-            raise OSError(errno.EIO, _GONE)
+            raise OSError(errno.EIO, "what was written is not in the journal any more")
         return self._last, self._end, self._check, self._format, self._doubt != self._cleared
 
     def _has(self, position: int, check: bytes) -> bool:

@@ -27,6 +27,7 @@ from rightful.storage.journal.journal_records import (
     END_BYTES,
     HEAD_BYTES,
     MARK_BYTES,
+    ROWS,
     START,
     JournalKey,
     Mark,
@@ -36,7 +37,6 @@ from rightful.storage.journal.journal_records import (
     TablesState,
     damaged_rows,
     following,
-    rows_of,
     tree_of,
 )
 from rightful.storage.journal.journal_rows import JournalTail
@@ -57,7 +57,7 @@ class JournalReader:
         root: The store's folder, for errors.
         fd: The open file; None if the store has none, and all rows go into the tables.
         codec: Reads type and tags of a record; None if the store has no rows.
-        tables_state: Returns the record of what the tables contain, in a read transaction of its own.
+        tables: Returns the record of what the tables contain, in a read transaction of its own.
         key: Binds the journal to its store; None for a store of format 2, which is only read.
 
     Attributes:
@@ -69,13 +69,13 @@ class JournalReader:
         root: Path,
         fd: int | None,
         codec: Codec | None,
-        tables_state: Callable[[], TablesState],
+        tables: Callable[[], TablesState],
         key: JournalKey | None = None,
     ) -> None:
         self._root = root
         self._fd = fd
         self._codec = codec
-        self._tables_state = tables_state
+        self._tables_state = tables
         self._key = key
         self._lock = threading.Lock()
         self.durable = 0
@@ -87,16 +87,10 @@ class JournalReader:
         self._reset(TablesState(0, b""), b"", Format2(), b"")
 
     def _reset(
-        self,
-        base: TablesState,
-        begins_with: bytes,
-        layout: RecordFormat,
-        check: bytes,
-        *,
-        may_have_records: bool = True,
+        self, base: TablesState, beginning: bytes, layout: RecordFormat, check: bytes, *, may_have_records: bool = True
     ) -> None:
         self._base = base  # what the tables contained
-        self._begins_with = begins_with  # distinguishes the round from others
+        self._beginning = beginning  # distinguishes the round from others
         self._format = layout
         self._may_have_records = may_have_records  # whether the file may have records of this round
         self._tail = JournalTail(base.size, self._codec)
@@ -111,11 +105,6 @@ class JournalReader:
         self._torn: tuple[object, ...] = ()  # the place of bytes that are not a valid record, and what was known then
 
     # -- reading ---------------------------------------------------------------------------
-
-    @property
-    def tail(self) -> JournalTail:
-        """The rows at the last look."""
-        return self._tail
 
     def read_state(self) -> JournalState:
         """Return the rows after LMDB's, the position of the last one, and the tree at that position.
@@ -162,7 +151,7 @@ class JournalReader:
         if os.pread(fd, len(known[2]), self._end) != known[2]:
             return False
         start = os.pread(fd, START, 0)
-        return start.startswith(mark_of[0]) and start.endswith(self._begins_with)
+        return start.startswith(mark_of[0]) and start.endswith(self._beginning)
 
     def _are_in_file(self, first: int) -> bool:
         """Return whether the records, from a number on, are still in the file.
@@ -196,48 +185,46 @@ class JournalReader:
         """
         before: object = None
         while True:
-            tables_state = self._tables_state()
+            tables = self._tables_state()
             start = self._read(0, START)
-            why = self._find_round_in(key, tables_state, start)
+            why = self._find_round_in(key, tables, start)
             if not why:
                 return
-            if before == (tables_state, start):  # else another process emptied it after the tables were read
+            if before == (tables, start):  # else another process emptied it after the tables were read
                 raise ForeignStoreError(str(self._root), why)
-            before = tables_state, start
+            before = tables, start
 
-    def _find_round_in(self, key: JournalKey, tables_state: TablesState, start: bytes) -> str:
+    def _find_round_in(self, key: JournalKey, tables: TablesState, start: bytes) -> str:
         """Begin to read the current round; return why it does not fit these tables, or an empty text."""
         if not any(start[:MARK_BYTES]):
             return "its journal begins with zeros, so it is damaged"
-        begins_with, expected = start[ANCHORS_AT[0] :], key.anchor(tables_state)
+        beginning, expected = start[ANCHORS_AT[0] :], key.anchor(tables)
         round_format = key.round_format(expected.round)
         anchor = key.anchor_in(start, expected.round)
         if key.anchor_in(start, expected.round + 1) is not None:
-            return key.why_not(start, tables_state)
-        if anchor is None and self._first_follows(round_format, tables_state.size, expected.check):
+            return key.why_not(start, tables)
+        if anchor is None and self._first_follows(round_format, tables.size, expected.check):
             anchor = expected  # the anchor is damaged, and the first record proves it
-        if anchor is not None and anchor.before == tables_state.check:
-            if anchor.position > tables_state.size:
-                return (
-                    f"its journal begins at position {anchor.position + 1}, and its tables end at {tables_state.size}"
-                )
-            if anchor.position == tables_state.size and anchor.root != tables_state.root:
+        if anchor is not None and anchor.before == tables.check:
+            if anchor.position > tables.size:
+                return f"its journal begins at position {anchor.position + 1}, and its tables end at {tables.size}"
+            if anchor.position == tables.size and anchor.root != tables.root:
                 return "its journal belongs to a copy of this store that was written separately"
             may_have_records = anchor.check == expected.check  # else its rows, if it had any, were undone
-            self._reset(tables_state, begins_with, round_format, anchor.check, may_have_records=may_have_records)
+            self._reset(tables, beginning, round_format, anchor.check, may_have_records=may_have_records)
             self._read_mark()
             return ""
-        last = key.anchor_in(start, tables_state.round) if tables_state.round else None
+        last = key.anchor_in(start, tables.round) if tables.round else None
         if last is None:
-            return key.why_not(start, tables_state)
-        self._reset(TablesState(last.position, last.root), begins_with, key.round_format(last.round), last.check)
-        self._base = tables_state
+            return key.why_not(start, tables)
+        self._reset(TablesState(last.position, last.root), beginning, key.round_format(last.round), last.check)
+        self._base = tables
         self._read_mark()
         self._read_new_records()
-        if not self._is_outdated and self._check != tables_state.check:
-            return key.why_not(start, tables_state)
+        if not self._is_outdated and self._check != tables.check:
+            return key.why_not(start, tables)
         is_outdated = self._is_outdated
-        self._reset(tables_state, begins_with, self._format, tables_state.check, may_have_records=False)
+        self._reset(tables, beginning, self._format, tables.check, may_have_records=False)
         self._is_outdated = is_outdated
         return ""
 
@@ -250,14 +237,14 @@ class JournalReader:
         """Find the beginning of a journal of format 2."""
         before = -1
         while True:
-            tables_state = self._tables_state()
-            begins_with = self._read(0, FORMAT_2_HEAD_BYTES)
-            layout, head = Format2(), tables_state.size
-            first = layout.record_of(begins_with)
-            may_have_records = FORMAT_2_MAGIC.startswith(begins_with.rstrip(b"\0"))  # empty, or partly written
+            tables = self._tables_state()
+            beginning = self._read(0, FORMAT_2_HEAD_BYTES)
+            layout, head = Format2(), tables.size
+            first = layout.record_of(beginning)
+            may_have_records = FORMAT_2_MAGIC.startswith(beginning.rstrip(b"\0"))  # empty, or partly written
             if first is None and not may_have_records and FORMAT_2_MAGIC not in self._read(0, self._size):
                 raise ForeignStoreError(str(self._root), "its journal is another program's file, or damaged")
-            self._reset(tables_state, begins_with, layout, b"")
+            self._reset(tables, beginning, layout, b"")
             if first is None or first.first <= head + 1:
                 return
             if layout.check_of(b"", first, self._read(FORMAT_2_HEAD_BYTES, first.body_bytes)) != first.check:
@@ -270,7 +257,7 @@ class JournalReader:
     def _has_new_beginning(self) -> bool:
         """Return whether its beginning has changed since it was read."""
         at = 0 if self._key is None else ANCHORS_AT[0]
-        return self._read(at, len(self._begins_with)) != self._begins_with
+        return self._read(at, len(self._beginning)) != self._beginning
 
     def _read_mark(self) -> None:
         """Read the durable mark before the records, so that the records it names were already written."""
@@ -398,7 +385,7 @@ class JournalReader:
         return True
 
     def _add_record(self, record: Record, body: bytes) -> None:
-        self._tail.rows += rows_of(record, body)
+        self._tail.rows += ROWS.decode(body[record.tree_bytes :])
         self.durable = max(self.durable, record.durable)
         self._note_record(record.last, self._end + record.size, record.check, body[: record.tree_bytes])
 

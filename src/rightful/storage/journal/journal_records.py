@@ -64,7 +64,7 @@ TREE_BYTES: Final = 32 + 8 + 64 * 32
 """The largest tree: its root, its size and as many peaks as a size has bits; bytes."""
 
 _encoder = msgspec.msgpack.Encoder()
-_rows = msgspec.msgpack.Decoder(list[StoredRow])
+ROWS = msgspec.msgpack.Decoder(list[StoredRow])
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -189,14 +189,9 @@ class RecordFormat(Protocol):
 
 
 def following(layout: RecordFormat, data: bytes, at: int, last: int, before: bytes) -> tuple[Record, bytes] | None:
-    """Return the complete record at a place that continues what is before it, and its body; None if there is none.
+    """Return the complete record at a place in the data, and its body; None if there is none.
 
-    Args:
-        layout: The format to check it by.
-        data: The bytes that were read from the journal.
-        at: The place in them.
-        last: The position before the record's first row.
-        before: The check of the record before.
+    It continues the record before it, whose last position and check are `last` and `before`.
     """
     record = layout.record_of(data[at : at + layout.head_bytes])
     if record is None or record.first != last + 1:
@@ -226,15 +221,7 @@ class RoundFormat:
     def pack(
         self, rows: Sequence[StoredRow], tree: bytes, first: int, durable: int, before: bytes
     ) -> tuple[bytes, bytes]:
-        """Return a record of rows as stored, and its check.
-
-        Args:
-            rows: The rows.
-            tree: The tree that includes them.
-            first: The position of the first row.
-            durable: The position through which everything is durable.
-            before: The check of the record before.
-        """
+        """Return a record of rows as stored, and its check; the arguments are the fields of `Record`."""
         body = tree + _encoder.encode(rows)
         head = _HEAD.pack(MAGIC, len(body), first, durable, len(rows), len(tree), before)
         check = self.keyed(head, body)
@@ -281,13 +268,11 @@ class RoundFormat:
         at = rest.find(MAGIC, 1)
         while at >= 0:
             record = self.record_of(rest[at : at + HEAD_BYTES])
-            if record is not None and record.first > last + 1 and self._is_whole(record, rest, at):
-                yield at, record
+            if record is not None and record.first > last + 1:
+                body = rest[at + HEAD_BYTES : at + record.size]
+                if self.check_of(record.before, record, body) == record.check:
+                    yield at, record
             at = rest.find(MAGIC, at + 1)
-
-    def _is_whole(self, record: Record, rest: bytes, at: int) -> bool:
-        body = rest[at + HEAD_BYTES : at + record.size]
-        return self.check_of(record.before, record, body) == record.check
 
 
 class JournalKey:
@@ -306,12 +291,12 @@ class JournalKey:
         """Return the format of the records of a round."""
         return RoundFormat(self._prefix, number)
 
-    def anchor(self, tables_state: TablesState) -> Anchor:
+    def anchor(self, tables: TablesState) -> Anchor:
         """Return the anchor of the next round, which continues the tables."""
-        number = tables_state.round + 1
-        data = _ANCHOR.pack(b"RfA3", number, tables_state.size, self._id, tables_state.check, tables_state.root)
+        number = tables.round + 1
+        data = _ANCHOR.pack(b"RfA3", number, tables.size, self._id, tables.check, tables.root)
         check = self.round_format(number).keyed(data)
-        return Anchor(number, tables_state.size, tables_state.check, tables_state.root, check, data + check)
+        return Anchor(number, tables.size, tables.check, tables.root, check, data + check)
 
     def anchor_in(self, start: bytes, number: int) -> Anchor | None:
         """Return the anchor of a round; None if the bytes in its place are not an anchor of this store."""
@@ -334,16 +319,16 @@ class JournalKey:
         mark = Mark(number, position, end, check)
         return mark if self.mark(mark) == start[:MARK_BYTES] else None
 
-    def beginning(self, tables_state: TablesState) -> bytes:
+    def beginning(self, tables: TablesState) -> bytes:
         """Return the beginning of a new journal that continues the tables."""
-        anchor = self.anchor(tables_state)
+        anchor = self.anchor(tables)
         start = bytearray(START)
         start[:MARK_BYTES] = self.mark(Mark(anchor.round, anchor.position, START, anchor.check))
         at = anchor_at(anchor.round)
         start[at : at + ANCHOR_BYTES] = anchor.data
         return bytes(start) + self.round_format(anchor.round).end(anchor.check)
 
-    def why_not(self, start: bytes, tables_state: TablesState) -> str:
+    def why_not(self, start: bytes, tables: TablesState) -> str:
         """Return why a journal does not fit these tables, judged by its beginning."""
         anchors = [_ANCHOR.unpack_from(start, at) for at in ANCHORS_AT]
         rounds = sorted(number for number in (1, 2) if anchors[number - 1][0] == b"RfA3")
@@ -353,21 +338,14 @@ class JournalKey:
         if len(others) == len(rounds):
             return f"its journal is that of another store, {others[0].hex()}"
         newest = max(anchors[number - 1][1] for number in rounds)
-        if newest in {tables_state.round, tables_state.round + 1}:
-            return f"its journal is damaged, or an older copy: its tables took round {tables_state.round}"
-        return (
-            f"its journal is from another time: it is in round {newest}, and its tables took round {tables_state.round}"
-        )
+        if newest in {tables.round, tables.round + 1}:
+            return f"its journal is damaged, or an older copy: its tables took round {tables.round}"
+        return f"its journal is from another time: it is in round {newest}, and its tables took round {tables.round}"
 
 
 def anchor_at(number: int) -> int:
     """Return the offset of a round's anchor."""
     return ANCHORS_AT[(number - 1) % 2]
-
-
-def rows_of(record: Record, body: bytes) -> list[StoredRow]:
-    """Return the rows of a record whose check matches."""
-    return _rows.decode(body[record.tree_bytes :])
 
 
 def tree_of(record: Record | None, body: bytes, last: int) -> bytes:
@@ -386,7 +364,7 @@ def damaged_rows(body: bytes, count: int) -> list[StoredRow]:
     The readable part of the others stays, under a leaf hash that matches nothing, so their tags still lead to them.
     """
     try:
-        rows = _rows.decode(body)
+        rows = ROWS.decode(body)
     except msgspec.DecodeError:
         rows = []
     if len(rows) != count:

@@ -42,7 +42,7 @@ def upgrade(env: Environment) -> None:
 
 def _move_rows(env: Environment) -> None:
     """Move all rows of a journal of format 2 into the tables, and mark the store as being rewritten."""
-    about, _ = create_store.bound(env.about)
+    about, _ = create_store.with_new_key(env.about)
     about = msgspec.structs.replace(about, journal_bytes=0, rewriting=True)
     committer = RowCommitter(env)
     try:
@@ -55,7 +55,7 @@ def _move_rows(env: Environment) -> None:
 
 
 def _make_journal(env: Environment) -> None:
-    about, key = create_store.bound(env.about)
+    about, key = create_store.with_new_key(env.about)
     store = env.data.parent
     if not create_store.make_journal(store, key.beginning(env.tables_state())):
         return
