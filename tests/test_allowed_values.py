@@ -56,5 +56,5 @@ def test_what_is_none_of_the_allowed_values_is_told_them(value: Any, said: str) 
     assert explained(str(caught.value), Box) == said
 
 
-def test_what_cannot_be_found_in_the_type_stays_as_it_is() -> None:
+def test_what_cannot_be_found_in_the_type_stays_unchanged() -> None:
     assert explained("Invalid enum value 'x' - at `$.nowhere`", Box) == "Invalid enum value 'x' - at `$.nowhere`"

@@ -105,7 +105,7 @@ def test_each_escape_is_the_documented_one_is_flagged_and_reversed(value: Any, k
 @pytest.mark.parametrize(
     "value", [None, True, 0, 2**64 - 1, -(2**63), 0.1, "x\n\x7f\u202e", [], {}, {"$": 1}, {"$floats": 1}]
 )
-def test_what_json_can_hold_is_kept_as_it_is_and_not_flagged(value: Any) -> None:
+def test_what_json_can_hold_is_kept_unchanged_and_not_flagged(value: Any) -> None:
     assert escape(value) == (value, False)
 
 
@@ -174,7 +174,7 @@ def test_content_nests_as_deep_as_the_limit_says_and_not_one_deeper(wrap: Any) -
     ],
     ids=str,
 )
-def test_json_is_read_as_it_is_found_in_the_wild(text: bytes | str, value: Any) -> None:
+def test_json_is_read_as_found_in_real_files(text: bytes | str, value: Any) -> None:
     assert parse_json(text) == value
 
 
@@ -224,7 +224,7 @@ def the_long_way(value: Any) -> Any:
 
 @settings(deadline=None)
 @given(trees)
-def test_what_is_taken_as_it_is_needs_no_escape_and_nothing_else_is(value: Any) -> None:
+def test_what_is_taken_unchanged_needs_no_escape_and_nothing_else_is(value: Any) -> None:
     kept, escaped = the_long_way(value)
 
     assert repr(escape(value)) == repr((kept, escaped))
@@ -243,5 +243,5 @@ def test_the_short_way_nests_as_deep_as_the_long_one(wrap: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [b"x", {1: 2}, {"a": {1, 2}}, [object()], (1,)])
-def test_what_is_no_json_is_never_taken_as_it_is(value: Any) -> None:
+def test_what_is_no_json_is_never_taken_unchanged(value: Any) -> None:
     assert not content.is_plain(value)

@@ -126,7 +126,7 @@ def test_session_is_a_namespace_and_a_value_exactly_as_written(name: str) -> Non
     "name",
     ["", "a", ":a", "t:", "t:unknown", "1t:a", "t :a", "t:a\n", "t:\x00", "t:\x85", "t:\ud800", "ns" * 40 + ":a"],
 )
-def test_a_name_without_namespace_or_that_names_nobody_is_no_session(name: str) -> None:
+def test_name_without_namespace_or_value_is_not_a_session(name: str) -> None:
     assert not is_session(name)
 
 

@@ -138,7 +138,7 @@ def test_the_same_command_again_adds_nothing_and_says_the_same(
     assert [report["problems"] for report in again.values()] == [report["problems"] for report in once.values()]
 
 
-def test_every_file_that_is_passed_over_is_said_to_be_what_it_is(
+def test_every_file_that_is_skipped_is_said_to_be_what_it_is(
     ledger: rightful.Ledger, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, reports = imported(ledger, folder, capsys)

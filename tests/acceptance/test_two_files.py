@@ -72,7 +72,7 @@ def test_a_grade_that_comes_before_the_exposures_is_credited_on_replay(ledger: r
     ],
     ids=["missing", "empty", "two contents under one id", "later than the grade"],
 )
-def test_without_an_exposure_of_its_own_the_grade_pays_nobody(
+def test_without_an_exposure_of_its_own_the_grade_pays_nothing(
     ledger: rightful.Ledger, events: list[Wire], counter: str
 ) -> None:
     ledger.append([shown("claude-code:b", B, 10), *events, graded("claude-code:a")])
@@ -83,7 +83,7 @@ def test_without_an_exposure_of_its_own_the_grade_pays_nobody(
     assert posteriors.counters[counter] == 1
 
 
-def test_a_sanitised_name_that_fits_two_sessions_pays_nobody(ledger: rightful.Ledger) -> None:
+def test_a_sanitised_name_that_fits_two_sessions_pays_nothing(ledger: rightful.Ledger) -> None:
     ledger.append([shown("claude-code:a/1", A, 5), shown("claude-code:a:1", B, 10), graded("claude-code:a_1")])
 
     assert means(ledger) == {}

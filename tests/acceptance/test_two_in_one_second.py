@@ -32,7 +32,7 @@ def test_runs_that_share_one_id_get_none(tool: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_runs_that_only_folder_and_time_tell_apart_get_none(tool: str, tmp_path: Path) -> None:
+def test_runs_with_only_folder_and_time_to_distinguish_get_none(tool: str, tmp_path: Path) -> None:
     WRITERS[tool](tmp_path, A, FIRST)
     WRITERS[tool](tmp_path, B, SECOND)
     runs = run("41c2", FIRST, tool=tool, cwd=write.CWD), run("36d9", SECOND, tool=tool, cwd=write.CWD)
@@ -43,7 +43,7 @@ def test_runs_that_only_folder_and_time_tell_apart_get_none(tool: str, tmp_path:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_the_transcript_of_a_run_that_nobody_knows_is_given_to_no_other(tool: str, tmp_path: Path) -> None:
+def test_transcript_of_an_unknown_run_is_not_bound_to_another(tool: str, tmp_path: Path) -> None:
     """The concurrent run wrote none, and the newest file would be the other's."""
     WRITERS[tool](tmp_path, B, SECOND)
     assert owners(tmp_path, run("41c2", FIRST, tool=tool, cwd=write.CWD)) == [None]

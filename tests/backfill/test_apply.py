@@ -72,7 +72,7 @@ def test_the_opening_balance_counts_as_before_once_all_is_rolled_back(path: Path
         assert ledger.posteriors().arms[GIT].alpha == 4.0
 
 
-def test_the_first_write_of_a_new_file_is_taken_back_by_removing_it(path: Path, tmp_path: Path) -> None:
+def test_the_first_write_of_a_new_file_is_withdrawn_by_removing_it(path: Path, tmp_path: Path) -> None:
     target = tmp_path / "new.json"
     applied(path, plan_of(path, target))
     assert Bandit(target).arms[GIT].alpha == 2.0
@@ -274,7 +274,7 @@ def test_unchanged_file_is_published_without_a_write(tmp_path: Path) -> None:
         assert ledger.posteriors().arms[GIT].alpha == 3.0
 
 
-def test_nothing_can_be_taken_back_where_nothing_was_published(path: Path, target: Path) -> None:
+def test_nothing_can_be_withdrawn_where_nothing_was_published(path: Path, target: Path) -> None:
     with pytest.raises(UsageError, match="nothing was published to"):
         taken_back(path, target)
 

@@ -18,7 +18,7 @@ from tests.projections.telling import decayed, exposed, graded
 from tests.readers_of_tools import Bandit
 
 
-def test_the_gptme_policy_counts_anew_what_was_pruned(tmp_path: Path) -> None:
+def test_the_gptme_policy_counts_again_what_was_pruned(tmp_path: Path) -> None:
     events = [
         exposed("t:a", GIT, at=100), graded("t:a", 1.0, at=200),
         {**decayed(0.5, at=300), "type": "bandit.pruned", "arms": [GIT]},

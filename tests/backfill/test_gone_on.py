@@ -63,7 +63,7 @@ def test_imported_updates_are_dropped_and_stay_dropped(tmp_path: Path) -> None:
     assert (again.changes, again.in_balance, again.retires) == ((), 0, ())
 
 
-def test_what_a_publication_opened_that_was_taken_back_is_dropped(tmp_path: Path) -> None:
+def test_what_a_publication_opened_that_was_withdrawn_is_dropped(tmp_path: Path) -> None:
     path, target, before = updated(tmp_path)
     applied(path, plan_of(path, target, force=True))
     taken_back(path, target)
@@ -76,7 +76,7 @@ def test_what_a_publication_opened_that_was_taken_back_is_dropped(tmp_path: Path
     assert numbers(target)[OLD] == believed(path)[OLD] == (2.0, 2.0)
 
 
-def test_what_was_dropped_counts_again_once_that_is_taken_back(tmp_path: Path) -> None:
+def test_what_was_dropped_counts_again_once_that_is_withdrawn(tmp_path: Path) -> None:
     path, target, before = updated(tmp_path)
     imported(path, target)
     applied(path, plan_of(path, target, old="kept"))
@@ -169,7 +169,7 @@ def test_publication_of_another_producer_dates_no_file(tmp_path: Path) -> None:
     assert [one.through for one in rows(path, "balance.opened")] == [None]
 
 
-def test_what_was_taken_back_says_nothing_of_a_file_without_a_time(tmp_path: Path) -> None:
+def test_what_was_withdrawn_says_nothing_of_a_file_without_a_time(tmp_path: Path) -> None:
     target = models(tmp_path / "b.json")
     path = ledger_with(tmp_path, [exposed("t:a", MODEL, at=NOON), graded("t:a", 1.0, at=NOON + 60)])
     applied(path, plan_of(path, target, "pm-dispatch"))

@@ -36,7 +36,7 @@ def foreign(target: Path, **more: Any) -> dict[str, Any]:
         {"producer": "backfill", "extra": {"rolled_back": 7, "removed": True}},
     ],
 )
-def test_what_somebody_else_says_was_published_is_not_taken_back(tmp_path: Path, more: dict[str, Any]) -> None:
+def test_what_somebody_else_says_was_published_is_not_withdrawn(tmp_path: Path, more: dict[str, Any]) -> None:
     """It names no bytes before, so taking it back would remove the tool's file."""
     target, path = written(tmp_path / "state" / "b.json", FILE), ledger_with(tmp_path)
     with rightful.open(path) as ledger:
@@ -50,7 +50,7 @@ def test_what_somebody_else_says_was_published_is_not_taken_back(tmp_path: Path,
         assert status(found) == []
 
 
-def test_a_foreign_publication_between_ours_is_passed_over(tmp_path: Path) -> None:
+def test_a_foreign_publication_between_ours_is_skipped(tmp_path: Path) -> None:
     target, path = written(tmp_path / "state" / "b.json", FILE), ledger_with(tmp_path)
     first = applied(path, plan_of(path, target))
     with rightful.open(path) as ledger:

@@ -31,7 +31,7 @@ def test_bytes_are_found_by_their_hash_and_kept_once(tmp_path: Path) -> None:
     assert names(shelf) == [f"{name}.bytes"]
 
 
-def test_damaged_bytes_are_not_given_and_are_kept_anew(tmp_path: Path) -> None:
+def test_damaged_bytes_are_not_returned_and_are_stored_again(tmp_path: Path) -> None:
     shelf = ReplacedBytes(tmp_path)
     name = shelf.keep(b"state")
     (shelf.folder / f"{name}.bytes").write_bytes(b"stat")

@@ -85,7 +85,7 @@ def test_a_file_of_that_name_is_no_ledger(folder: Folder) -> None:
     assert ledger_choice.ledger_path(None, start=folder("a")) == str(upper)
 
 
-def test_a_strangers_folder_in_a_shared_parent_is_passed_over(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_strangers_folder_in_a_shared_parent_is_skipped(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     folder(".rightful")
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
 
@@ -170,7 +170,7 @@ def test_a_work_tree_of_a_bare_repository_has_no_main_one(folder: Folder) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "gitdir:", "gitdir: /nowhere/at/all", "gitdir: \0"])
-def test_a_git_file_that_leads_nowhere_is_passed_over(folder: Folder, text: str) -> None:
+def test_a_git_file_that_leads_nowhere_is_skipped(folder: Folder, text: str) -> None:
     tree = folder("tree")
     (tree / ".git").write_text(text)
     found = folder(".rightful")

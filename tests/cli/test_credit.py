@@ -261,7 +261,7 @@ def test_a_dry_run_says_the_same_and_touches_nothing(run: Run, state: Path, here
     assert files(here) == before
 
 
-def test_a_dry_run_leaves_a_ledger_as_it_is(ledger: Path, run: Run, state: Path, here: Path) -> None:
+def test_a_dry_run_leaves_a_ledger_unchanged(ledger: Path, run: Run, state: Path, here: Path) -> None:
     before = files(here)
 
     run("credit", "--session-state-dir", state, "--exposure-session-id", "session-a", *GRADED, "--dry-run")

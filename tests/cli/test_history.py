@@ -305,7 +305,7 @@ def test_the_whole_and_the_compactions_are_two_questions(run: Run, filled: Path)
     assert "not allowed with" in done.err
 
 
-def test_a_session_that_nobody_knows_is_refused_with_where_to_look(run: Run, filled: Path) -> None:
+def test_a_session_that_is_unknown_is_refused_with_where_to_look(run: Run, filled: Path) -> None:
     done = run("history", "nope")
 
     assert (done.code, done.out) == (2, "")

@@ -212,7 +212,7 @@ def test_similar_notes_are_printed_three_times_over_all_files(ledger: Path, run:
     assert len(run("import", "auto", here / "ws", "--json").document) == 10
 
 
-def test_files_that_nobody_looked_at_are_counted_with_those_passed_over(ledger: Path, run: Run, here: Path) -> None:
+def test_files_that_were_not_read_are_counted_with_those_skipped(ledger: Path, run: Run, here: Path) -> None:
     for name in ("a.md", "b.md", "c.json"):
         write(here / "ws" / name, {"a": 1})
 

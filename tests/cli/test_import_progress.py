@@ -13,7 +13,7 @@ import pytest
 from rightful.cli.support.import_progress import Quiet, Sizes, progress, sizes_of
 
 
-def test_bytes_add_up_over_all_files_whether_they_are_read_or_passed_over() -> None:
+def test_bytes_add_up_over_all_files_whether_they_are_read_or_skipped() -> None:
     sizes = Sizes({"a": 100, "b": 50, "c": 30})
     seen = []
     sizes.step("a", 40, 100)

@@ -140,7 +140,7 @@ def test_stdin_is_read_where_no_file_is_named(
     assert run(*words).out == "1 appended.\n"
 
 
-def test_json_as_it_is_found_in_the_wild_is_read(run: Run, ledger: Path, write: Write) -> None:
+def test_json_as_found_in_real_files_is_read(run: Run, ledger: Path, write: Write) -> None:
     wild = json.dumps(call({"x": "HERE"}, key="2"))
 
     done = run(
@@ -160,7 +160,7 @@ def test_json_as_it_is_found_in_the_wild_is_read(run: Run, ledger: Path, write: 
     assert [found[2]["x"], found[3]["x"]] == ["\ud800", "\udcff"]
 
 
-def test_a_key_that_stands_twice_is_refused(run: Run, ledger: Path, write: Write) -> None:
+def test_a_key_that_occurs_twice_is_refused(run: Run, ledger: Path, write: Write) -> None:
     line = json.dumps(grade("1")).replace('"seq": 1', '"seq": 1, "seq": 2')
 
     done = run("ingest", write(line))

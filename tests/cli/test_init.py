@@ -114,7 +114,7 @@ def test_an_empty_folder_can_be_made_one(run: Run, here: Path) -> None:
     assert run("init", "empty").code == 0
 
 
-def test_a_file_is_refused_and_stays_as_it_is(run: Run, here: Path) -> None:
+def test_a_file_is_refused_and_stays_unchanged(run: Run, here: Path) -> None:
     (here / "file").write_text("precious")
 
     done = run("init", "file")

@@ -105,7 +105,7 @@ def test_missing_transcript_exits_1(here: Path, run: Run) -> None:
     assert "no transcript was found that can be linked to it" in done.out
 
 
-def test_binding_needs_a_ledger_and_is_told_once_it_is_done(here: Path, run: Run) -> None:
+def test_binding_needs_a_ledger_and_is_reported_once_it_is_done(here: Path, run: Run) -> None:
     write.codex(here / "c", A, AT)
     words = ("locate", f"codex:{A}", "--root", here / "c", "--bind")
     assert run(*words).code == 4
@@ -180,7 +180,7 @@ def test_a_record_that_has_its_transcript_keeps_it_from_all_others(here: Path, r
     assert (row["session"], row["owner"], row["why"]) == ("workspace:a", None, "workspace:b claims it as strongly")
 
 
-def test_a_record_that_names_no_session_is_told_by_its_line(here: Path, run: Run) -> None:
+def test_a_record_that_names_no_session_is_identified_by_its_line(here: Path, run: Run) -> None:
     (here / "c").mkdir()
     done = run("locate", "--missing", records(here, {"harness": "gptme"}), "--root", here / "c")
     assert (done.code, "line 1: the row names no session (Expected a session id, got none)." in done.out) == (1, True)

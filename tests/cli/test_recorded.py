@@ -75,7 +75,7 @@ def test_change_of_rule_is_shown_with_its_interval_and_exits_with_0(run: Run, le
 
 
 @pytest.mark.usefixtures("told")
-def test_rules_that_the_log_cannot_tell_apart_are_all_named(run: Run, here: Path) -> None:
+def test_rules_that_the_log_cannot_distinguish_are_all_named(run: Run, here: Path) -> None:
     done = run("audit", "--recorded", state(here / "bound.json", a=(1.75, 1.25, 1), b=(1.25, 1.75, 1)))
 
     assert (done.code, done.out.splitlines()[0]) == (

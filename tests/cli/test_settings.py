@@ -60,7 +60,7 @@ def loaded(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_remove_gives_back_the_very_bytes(tmp_path: Path, name: str) -> None:
+def test_remove_restores_the_very_bytes(tmp_path: Path, name: str) -> None:
     path = file(tmp_path, FILES[name])
     before = path.read_bytes() if path.exists() else None
 

@@ -279,7 +279,7 @@ def test_status_shows_waiting_calls_and_fails_on_set_aside_input(run: Run, home:
     assert run("status").code == 0
 
 
-def test_grades_that_nobody_can_settle_are_a_warning(run: Run, ledger: Path) -> None:
+def test_grades_that_cannot_be_settled_are_a_warning(run: Run, ledger: Path) -> None:
     with rightful.open(ledger) as held:
         held.append([exposed("t:a", "x"), graded("t:a", 0.8), graded("t:a", 0.4)])
 

@@ -125,7 +125,7 @@ class Living(Opened):
         assert [type(in_fork(use)) for use in uses] == [ForkedError, ForkedError, ForkedError, type(None)]
         assert recorder.append([event()]) == 2
 
-    def test_a_child_may_open_the_store_anew(self, place: Place, recorder: LedgerRecorder) -> None:
+    def test_a_child_may_open_the_store_again(self, place: Place, recorder: LedgerRecorder) -> None:
         recorder.append([event("parent")])
 
         def child() -> tuple[int, list[int]]:

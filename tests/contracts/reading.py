@@ -44,7 +44,7 @@ class Reading(Opened):
         assert found(recorder, tagged(LONG + "2")) == [2]
         assert found(recorder, tagged(LONG)) == [3]
 
-    def test_a_tag_that_is_no_text_is_refused_and_hurts_nobody(self, recorder: LedgerRecorder) -> None:
+    def test_a_tag_that_is_no_text_is_refused_and_harms_nothing(self, recorder: LedgerRecorder) -> None:
         with pytest.raises(UnicodeEncodeError):
             recorder.append([event(tags=("\ud800",))])
         with pytest.raises(UnicodeEncodeError):

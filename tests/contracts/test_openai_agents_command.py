@@ -39,7 +39,7 @@ def test_what_fails_as_the_list_says_is_as_expected() -> None:
     assert list(telling.verdict(found, KNOWN)) == ["tables: It reads SQLite's tables.", "As expected."]
 
 
-def test_a_failure_that_is_not_on_the_list_is_told_with_what_it_said() -> None:
+def test_a_failure_that_is_not_on_the_list_is_reported_with_what_it_said() -> None:
     base, ours = {"tests/a.py::raw": PASSED, "tests/a.py::b": PASSED}, {"tests/a.py::raw": FAILED}
 
     found = compared(base, ours | {"tests/a.py::b": ("failed", "no\x1b[2J" + "x" * 200)})
@@ -183,14 +183,14 @@ def test_an_archive_without_tests_is_no_source_distribution(tmp_path: Path, name
         fetching.unpack(sdist(tmp_path / "s.tar.gz", names), tmp_path / "into")
 
 
-def test_what_is_no_archive_is_told(tmp_path: Path) -> None:
+def test_what_is_no_archive_is_reported(tmp_path: Path) -> None:
     (tmp_path / "s.tar.gz").write_bytes(b"not an archive")
 
     with pytest.raises(SuiteError, match="cannot be unpacked"):
         fetching.unpack(tmp_path / "s.tar.gz", tmp_path / "into")
 
 
-def test_a_pip_that_fails_is_told_and_one_that_brings_nothing_too(tmp_path: Path) -> None:
+def test_a_pip_that_fails_is_reported_and_one_that_brings_nothing_too(tmp_path: Path) -> None:
     with pytest.raises(SuiteError, match=r"downloading the source distribution of openai-agents 1\.0 failed"):
         fetching.download(Path("/bin/false"), "1.0", tmp_path)
     with pytest.raises(SuiteError, match=r"pip downloaded no openai_agents-1\.0\.tar\.gz"):

@@ -204,7 +204,7 @@ def test_what_is_no_envelope_is_refused() -> None:
         envelope.decode(b"{}")
 
 
-def test_what_a_newer_program_added_is_passed_over() -> None:
+def test_what_a_newer_program_added_is_skipped() -> None:
     newer = json.loads(envelope.encode(enveloped(grade()))) | {"covers": [1, 2]}
 
     assert envelope.decode(json.dumps(newer).encode()) == enveloped(grade())

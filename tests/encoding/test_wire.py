@@ -182,7 +182,7 @@ def test_each_fault_says_where_and_what(event: Any, place: str, what: str) -> No
 
 
 @pytest.mark.parametrize("arm", ["a\nb", "\x00", "\x85"], ids=repr)
-def test_an_arm_has_no_control_characters_wherever_it_stands(arm: str) -> None:
+def test_an_arm_has_no_control_characters_anywhere(arm: str) -> None:
     for event in (
         exposure(arms=[{"arm": arm}]),
         exposure(withheld=[{"arm": arm}]),

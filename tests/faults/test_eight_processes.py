@@ -85,7 +85,7 @@ def answer(ledger: rightful.Ledger) -> bytes:
     return json.dumps([document["arms"], document["counters"], document["through"]]).encode()
 
 
-def test_nothing_acknowledged_is_missing_and_nothing_stands_twice(tmp_path: Path) -> None:
+def test_nothing_acknowledged_is_missing_and_nothing_occurs_twice(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     rightful.open(path, create=True).close()
     known: list[dict[str, int]] = [{} for _ in range(WORKERS)]

@@ -168,7 +168,7 @@ print(opened(Path(sys.argv[1])).head())
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace injects the errors")
 @pytest.mark.parametrize("call", ["fdatasync", "pwrite64"])
 @pytest.mark.parametrize(("error", "said"), [("ENOSPC", "5"), ("EIO", "")])
-def test_a_commit_that_fails_leaves_it_as_it_is(tmp_path: Path, call: str, error: str, said: str) -> None:
+def test_a_commit_that_fails_leaves_it_unchanged(tmp_path: Path, call: str, error: str, said: str) -> None:
     """The one that names the journal: without room it goes on as before; what else fails is said."""
     folder = old(tmp_path / "s")
     inject = f"inject={call}:error={error}:when={2 if call == 'pwrite64' else 1}"  # the first writes the journal
@@ -276,7 +276,7 @@ def test_nobody_waits_for_ever_for_one_who_was_stopped(tmp_path: Path, monkeypat
     lock.close()
 
 
-def test_a_stopped_writer_keeps_nobody_from_opening_it(tmp_path: Path) -> None:
+def test_a_stopped_writer_does_not_prevent_opening_it(tmp_path: Path) -> None:
     """It gets no journal then; who writes has the turn, and who waits for that may be stopped."""
     folder = old(tmp_path / "s")
     turn = locks.Flock.open(folder / "writer.lock")
@@ -303,7 +303,7 @@ def test_many_processes_that_open_it_at_once_all_write(tmp_path: Path) -> None:
 
 @needs_root
 @pytest.mark.parametrize("left_kilobytes", [0, 1_000, 2_044])
-def test_on_a_full_disk_it_stays_as_it_is(left_kilobytes: int) -> None:
+def test_on_a_full_disk_it_stays_unchanged(left_kilobytes: int) -> None:
     kilobytes = (len(GOLDEN) + store_files.lock_file_bytes()) // 1024 + left_kilobytes
     with small_disk(kilobytes) as disk:
         folder = old(disk / "s")
@@ -322,7 +322,7 @@ def test_older_program_refuses_a_store_with_a_journal(tmp_path: Path, monkeypatc
             opened(tmp_path / "s", readonly=readonly)
 
 
-def test_a_handle_for_reading_and_then_one_for_writing_leave_it_as_it_is(tmp_path: Path) -> None:
+def test_a_handle_for_reading_and_then_one_for_writing_leave_it_unchanged(tmp_path: Path) -> None:
     folder = old(tmp_path / "s")
     with opened(folder, readonly=True) as reader, opened(folder) as writer:
         assert writer.append([event("tables")]) == 6

@@ -202,7 +202,7 @@ def test_invalid_lesson_loses_neither_its_neighbours_nor_the_call(ledger: Path) 
     assert [row.type for row in rows(ledger)].count("tool_call.snapshotted") == 2
 
 
-def test_calls_that_name_nobody_are_one_note(ledger: Path) -> None:
+def test_calls_that_name_no_session_are_one_note(ledger: Path) -> None:
     for number in range(3):
         call(ledger, before_tool(number, session_id="unknown"))
     call(ledger, b"rubbish")

@@ -53,7 +53,7 @@ def live(pipe: Connection, folder: Path, who: int) -> None:
     pipe.send((answered, wrong, got))
 
 
-def test_every_answered_row_stands_once_and_everybody_sees_all_in_order(tmp_path: Path) -> None:
+def test_every_acknowledged_row_is_stored_once_and_seen_in_order(tmp_path: Path) -> None:
     folder = filled(tmp_path / "s", 0)
     with others(live, *[(folder, who) for who in range(PROCESSES)]) as running:
         for other in running:

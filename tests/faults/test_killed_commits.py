@@ -115,7 +115,7 @@ def test_commit_of_unknown_outcome_is_repeated_before_any_answer(
         assert recorder._store.env.last_transaction() == before + 1  # type: ignore[union-attr]  # it is open
 
 
-def test_a_commit_that_failed_is_taken_back_on_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_failed_is_undone_on_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """LMDB writes the older naming page again, and does not sync it."""
     synced: list[str] = []
     real = os.fdatasync

@@ -46,7 +46,7 @@ def test_an_empty_file_is_refused_that_lmdb_takes_for_a_new_store(tmp_path: Path
     assert _data(tmp_path / "s").stat().st_size > 0, "LMDB made a new store of it"
 
 
-def test_a_missing_file_is_refused_that_lmdb_makes_anew(tmp_path: Path) -> None:
+def test_missing_file_that_lmdb_would_create_is_refused(tmp_path: Path) -> None:
     _data(filled(tmp_path / "s")).unlink()
     for create in (False, True):
         with pytest.raises(ForeignStoreError, match=r"data\.mdb is missing"):

@@ -82,7 +82,7 @@ def test_waiting_for_a_stopped_writer_times_out_and_writes_nothing_later(tmp_pat
         assert [each.event.data for each in recorder.read()] == [b"event-1", b"theirs", b"mine"]
 
 
-def test_a_stopped_writer_keeps_nobody_from_opening_and_reading(tmp_path: Path, held: Other) -> None:
+def test_a_stopped_writer_does_not_prevent_opening_and_reading(tmp_path: Path, held: Other) -> None:
     with opened(tmp_path / "s") as recorder:
         assert [row.position for row in recorder.rows(0, 10)] == [1]
         assert [each.position for each in recorder.read()] == [1]

@@ -128,7 +128,7 @@ def test_large_removed_or_compacted_part_is_not_folded_soon(ledger: Ledger) -> N
     assert ledger.history(SESSION).items == [3]
 
 
-def test_a_history_that_has_to_be_folded_anew_is_not_read_soon(ledger: Ledger) -> None:
+def test_a_history_that_has_to_be_folded_again_is_not_read_soon(ledger: Ledger) -> None:
     """Its transcript told something before, which is no item once items are appended."""
     ledger.append([wire("message.recorded", "m", SESSION, role="user", content="told")])
     assert ledger.history(SESSION).items == [{"role": "user", "content": "told"}]
@@ -166,7 +166,7 @@ def test_so_much_of_what_was_appended_is_remembered(over: int, ledger: Ledger, m
     assert ledger.history(SESSION).items == ["a", "b"]
 
 
-def test_what_was_folded_in_half_is_folded_anew(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_folded_in_half_is_folded_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.history(SESSION)
     ledger.extend(SESSION, [1])
     ledger.extend(SESSION, [2])

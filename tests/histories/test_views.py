@@ -96,7 +96,7 @@ def test_what_gave_way_takes_no_memory_any_more() -> None:
     assert view.size_bytes == 0
 
 
-def test_what_fails_half_way_is_folded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_half_way_is_folded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PAGE_ROWS", 1)
     recorder = MemoryRecorder()
     kept = histories(recorder)
@@ -129,7 +129,7 @@ def test_the_child_of_a_fork_waits_for_no_lock_that_its_parent_held(monkeypatch:
     assert not mine.lock.locked()
 
 
-def test_what_another_session_writes_is_passed_over() -> None:
+def test_what_another_session_writes_is_skipped() -> None:
     kept = histories()
     kept.extend(S, ["a"])
     kept.log.append([wire("history.cleared", "x", "t:b")])

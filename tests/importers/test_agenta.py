@@ -91,7 +91,7 @@ def test_nothing_is_collapsed_without_turn_or_index_and_one_note_says_so(take: T
     assert outcomes(again) == ["duplicate", "duplicate", "appended"]
 
 
-def test_who_speaks_is_told_by_the_source(take: Taker, ledger: Ledger) -> None:
+def test_who_speaks_is_recognised_by_the_source(take: Taker, ledger: Ledger) -> None:
     take(
         body("message", {"text": "1"}, record_source="user"),
         body("message", {"text": "2"}, record_source="runner"),
@@ -106,7 +106,7 @@ def test_who_speaks_is_told_by_the_source(take: Taker, ledger: Ledger) -> None:
     ]
 
 
-def test_a_transient_record_is_passed_over_with_a_note(take: Taker, ledger: Ledger) -> None:
+def test_a_transient_record_is_skipped_with_a_note(take: Taker, ledger: Ledger) -> None:
     report = take(body("data", {"name": "progress", "data": 1, "transient": True}))
 
     assert said(report) == ["note: a transient `data` record was skipped; Agenta does not store it either"]

@@ -102,7 +102,7 @@ def test_two_updaters_may_use_the_same_ids(log: Log, calls: BanditCalls) -> None
 
 
 @pytest.mark.parametrize("outcome", [7.0, -1.0, float("nan"), float("inf")])
-def test_a_number_that_no_arm_uses_is_kept_and_pays_nobody(log: Log, calls: BanditCalls, outcome: float) -> None:
+def test_a_number_that_no_arm_uses_is_kept_and_pays_nothing(log: Log, calls: BanditCalls, outcome: float) -> None:
     calls.update([], outcome, call="1", decay_rate=0.5)
     calls.update(["a"], outcome, call="2", per_arm_rewards={"a": 0.25})
 

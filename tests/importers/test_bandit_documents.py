@@ -70,7 +70,7 @@ def said(value: object) -> str:
         ("empty", {"arms": None}),
     ],
 )
-def test_a_form_is_told_by_what_an_arm_has(form: str, value: Json) -> None:
+def test_a_form_is_recognised_by_what_an_arm_has(form: str, value: Json) -> None:
     assert form_of(value) == form
     assert ParsedState(value).extra["form"] == form
 
@@ -199,7 +199,7 @@ def test_selections_may_be_written_as_a_float() -> None:
     assert json.dumps(document(stored(value)), sort_keys=True) == json.dumps(value, sort_keys=True)
 
 
-def test_a_time_that_is_no_text_in_utf8_is_kept_as_it_is() -> None:
+def test_a_time_that_is_no_text_in_utf8_is_kept_unchanged() -> None:
     value = {"arms": {"x": PM | {"last_updated": "2026\udce9"}, "y": PM | {"last_updated": 7}}}
 
     assert "last_updated" not in ParsedState(value).arms["x"]

@@ -16,7 +16,9 @@ from rightful.identity import composite_key
 from rightful.ledger import Ledger
 
 
-def test_a_bandit_that_forgot_is_told_by_its_selections(ledger: Ledger, imported: Importer, tmp_path: Path) -> None:
+def test_a_bandit_that_forgot_is_recognised_by_its_selections(
+    ledger: Ledger, imported: Importer, tmp_path: Path
+) -> None:
     """gptme_sessions starts fresh where it cannot read a file, and its next save wipes all history."""
     path = tmp_path / "bandit-state.json"
     imported("bandit-state", write(path, state()))

@@ -146,7 +146,7 @@ def mounted(folder: Path, options: str) -> Iterator[None]:
 
 
 @needs_root
-def test_a_full_disk_is_a_note_that_is_told_once_and_all_is_imported(ledger: Ledger, tmp_path: Path) -> None:
+def test_full_disk_is_noted_once_and_everything_is_imported(ledger: Ledger, tmp_path: Path) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         put(tmp_path / "in" / name, lines(name))
     with mounted(ledger.path / FOLDER, "size=4k"):
@@ -250,7 +250,7 @@ def test_rewritten_file_keeps_its_checkpoint_until_it_was_read_whole(
     assert said(ledger) == ["a", "b", "A", "B", "C", "gone: a", "gone: b"]
 
 
-def test_a_mistake_of_ours_is_not_behind_us_once_it_was_told(
+def test_internal_error_is_retried_after_it_was_reported(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.jsonl"

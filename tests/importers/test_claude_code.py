@@ -66,7 +66,7 @@ def test_an_answer_that_is_a_plain_text_is_a_message() -> None:
     assert told(read([row]), "message.recorded", "role", "content") == [("assistant", "Fixed.")]
 
 
-def test_several_blocks_of_one_line_are_told_apart_by_their_places() -> None:
+def test_several_blocks_of_one_line_are_distinguished_by_their_places() -> None:
     said = read([model("a1", "u", "one", "two")])
 
     assert told(said, "message.recorded", "content", "key") == [("one", f'["{A}","a1",0]'), ("two", f'["{A}","a1",1]')]
@@ -222,7 +222,7 @@ def test_what_only_repeats_a_result_is_left_out(told_again: object) -> None:
     assert of(read([result("u2", "a1", "t", toolUseResult=told_again)]), "data.recorded") == []
 
 
-def test_which_lines_were_read_of_a_longer_file_is_told() -> None:
+def test_which_lines_were_read_of_a_longer_file_is_reported() -> None:
     file = {"filePath": "/w", "content": "x", "numLines": 10, "startLine": 5, "totalLines": 90}
 
     [data] = of(read([result("u2", "a1", "t", toolUseResult={"type": "text", "file": file})]), "data.recorded")
@@ -245,7 +245,7 @@ def test_lines_without_id_are_distinguished_by_content_and_occurrence() -> None:
     assert read([user("u1", None, "x"), mode, title, mode]) == said
 
 
-def test_a_line_of_a_type_that_nobody_knows_is_data() -> None:
+def test_line_of_an_unknown_type_is_data() -> None:
     said = read([line("progress", "p1", None, data={"type": "hook"}), line("brand-new", "n2", "p1", spark=1)])
 
     assert told(said, "data.recorded", "name", "data") == [

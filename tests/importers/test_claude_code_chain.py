@@ -135,7 +135,7 @@ def test_a_user_can_go_back_over_several_turns_and_again() -> None:
     ]
 
 
-def test_nobody_goes_back_within_what_was_taken_back() -> None:
+def test_removed_items_are_not_removed_again() -> None:
     rows = asked_twice(
         user("u5", "a4", "And test it"),
         model("a6", "u5", "Tested.", stop="end_turn"),
@@ -210,7 +210,7 @@ def test_unfinished_work_may_be_another_processs_and_is_not_removed(working: lis
     assert popped(rows) == []
 
 
-def test_after_a_doubt_nothing_is_taken_back_that_may_be_of_two_branches() -> None:
+def test_after_a_doubt_nothing_is_removed_that_may_be_of_two_branches() -> None:
     """`u5` and `u6` may be two processes': a range from the one to the end would hold the other's."""
     rows = asked_twice(
         user("u5", "a4", "one"),
@@ -222,7 +222,7 @@ def test_after_a_doubt_nothing_is_taken_back_that_may_be_of_two_branches() -> No
     assert popped(rows) == []
 
 
-def test_once_a_branch_left_behind_went_on_nothing_is_taken_back_any_more() -> None:
+def test_once_a_branch_left_behind_went_on_nothing_is_removed_any_more() -> None:
     rows = asked_twice(
         user("u5", "a2", "other"),
         model("a6", "u5", "to the other", stop="end_turn"),

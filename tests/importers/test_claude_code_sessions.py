@@ -81,7 +81,7 @@ def test_fork_that_wrote_its_id_over_the_copy_has_its_own_history(
     assert (second.appended, second.duplicate, second.conflicts) == (first.appended, 0, 0)
 
 
-def test_history_that_stands_twice_in_a_file_is_recorded_once(
+def test_history_that_occurs_twice_in_a_file_is_recorded_once(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:
     """claude-code#5034."""
@@ -178,7 +178,7 @@ def test_parts_of_answers_in_a_stream_log_are_counted_and_left_out() -> None:
     assert said == [Problem(None, "2 partial answers were skipped: other lines have the complete answers", lost=False)]
 
 
-def test_lines_of_a_stream_log_without_ids_are_told_apart() -> None:
+def test_lines_of_a_stream_log_without_ids_are_distinguished() -> None:
     row = in_log(user("u1", None, "again"))
     del row["uuid"]
 

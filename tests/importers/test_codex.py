@@ -73,7 +73,7 @@ def test_what_the_first_line_says_beside_is_data() -> None:
 
 
 @pytest.mark.parametrize("item_first", [True, False])
-def test_a_message_that_stands_twice_is_told_once(item_first: bool) -> None:
+def test_a_message_that_occurs_twice_is_recorded_once(item_first: bool) -> None:
     forms = [said("hi"), event("agent_message", message="hi")]
 
     events = read(*(forms if item_first else reversed(forms)))
@@ -115,7 +115,7 @@ def test_a_message_that_stands_alone_as_event_message_is_kept(kind: str) -> None
     assert told(read(event(kind, message="hi")), MESSAGE, "role", "content") == [(role, "hi")]
 
 
-def test_a_message_that_is_said_twice_in_a_turn_is_told_twice() -> None:
+def test_a_message_that_is_said_twice_in_a_turn_is_recorded_twice() -> None:
     pair = [said("ok"), event("agent_message", message="ok")]
 
     events = read(*pair, *pair)
@@ -213,7 +213,7 @@ def test_a_call_that_is_written_twice_in_a_turn_is_one() -> None:
     assert len({id_of(one) for one in of(events, "tool_call.snapshotted")}) == 2
 
 
-def test_turns_without_ids_are_told_apart_by_what_a_person_asked() -> None:
+def test_turns_without_ids_are_distinguished_by_what_a_person_asked() -> None:
     pair = [said("go on", "user"), event("user_message", message="go on"), said("ok")]
 
     events = read(meta(), *pair, *pair, whole=True)
@@ -250,12 +250,12 @@ def test_spawned_agent_is_linked_by_its_own_file_and_by_its_parents() -> None:
 
 
 @pytest.mark.parametrize("source", ["cli", {"subagent": "review"}, {"subagent": {"thread_spawn": {}}}, None])
-def test_a_source_that_names_no_parent_links_nobody(source: object) -> None:
+def test_a_source_that_names_no_parent_links_nothing(source: object) -> None:
     assert of(read(meta(source=source), whole=True), "session.linked") == []
 
 
 @pytest.mark.parametrize("thread", ["unknown", "", " "])
-def test_an_id_that_names_nobody_is_refused(thread: str) -> None:
+def test_an_id_that_names_no_session_is_refused(thread: str) -> None:
     with pytest.raises(InvalidEventError, match="names no session"):
         read(meta(thread), whole=True)
 
@@ -331,7 +331,7 @@ def test_an_object_without_a_time_and_what_it_says_is_no_line_of_codex() -> None
     assert not Codex().recognises(row | {"type": "session.start"})
 
 
-def test_the_sample_tells_its_conversation(imported: Importer, ledger: Ledger) -> None:
+def test_the_sample_gives_its_conversation(imported: Importer, ledger: Ledger) -> None:
     [report] = imported("codex", FOLDER / NAME.replace(PARENT, "019fbcd1-e4a0-7bdc-9da7-2ed83980ed9b"))
 
     assert (report.appended, report.problems) == (19, [])
@@ -344,7 +344,7 @@ def test_the_sample_tells_its_conversation(imported: Importer, ledger: Ledger) -
     assert spoken == [("user", "Fix the path bug"), ("assistant", "Fixed.")]
 
 
-def test_a_compressed_rollout_is_passed_over_and_how_to_read_it_is_said(imported: Importer, tmp_path: Path) -> None:
+def test_a_compressed_rollout_is_skipped_and_how_to_read_it_is_said(imported: Importer, tmp_path: Path) -> None:
     path = tmp_path / "ws" / f"{NAME}.zst"
     path.parent.mkdir()
     path.write_bytes(b"\x28\xb5\x2f\xfd\x04\x00")

@@ -117,7 +117,7 @@ def test_a_parent_and_its_fork_give_nothing_twice_in_either_order(
     assert len(list(ledger.read())) == all_of_fork
 
 
-def test_the_samples_of_a_parent_and_its_fork_are_told_apart(imported: Importer, ledger: Ledger) -> None:
+def test_the_samples_of_a_parent_and_its_fork_are_distinguished(imported: Importer, ledger: Ledger) -> None:
     fork, parent = "019fbd3f-c1a0-7c4d-881b-c6bee1919a76", "019fbcd1-e4a0-7bdc-9da7-2ed83980ed9b"
     first, second = imported("codex", SAMPLES / "codex")
 

@@ -162,7 +162,7 @@ def test_a_rollback_of_no_turns_takes_none() -> None:
     assert of(read(*ROWS, rolled_back(0)), POPPED) == []
 
 
-def test_a_prompt_that_is_told_in_both_forms_begins_one_turn() -> None:
+def test_a_prompt_that_is_recorded_in_both_forms_begins_one_turn() -> None:
     both = [item("message", role="user", content="two"), event("user_message", message="two")]
     events = read(*TURNS[0], began(LATER), *both, rolled_back(1))
 

@@ -78,7 +78,7 @@ def test_what_no_person_said_as_the_user_is_marked() -> None:
     assert [bool((extra or {}).get("meta")) for extra in told(read(*rows), MESSAGE, "extra")] == [True, False, False]
 
 
-def test_turn_ids_that_begin_anew_with_each_question_are_told_apart() -> None:
+def test_turn_ids_that_begin_again_with_each_question_are_distinguished() -> None:
     first = [
         asked("u1", "a"),
         turn("t2"),
@@ -103,7 +103,7 @@ def test_turn_ids_that_begin_anew_with_each_question_are_told_apart() -> None:
     assert told(events, "turn.ended", "turn") == turns
 
 
-def test_a_turn_without_an_interaction_is_told_by_its_first_record() -> None:
+def test_a_turn_without_an_interaction_is_recognised_by_its_first_record() -> None:
     events = read(turn("t1", "0", None), answer("a2", "A"), turned("t3"), turn("t4", "0", None), answer("a5", "B"))
 
     assert told(events, MESSAGE, "turn") == [f"{uid('t1')}/0", f"{uid('t4')}/0"]
@@ -126,13 +126,13 @@ def test_a_call_that_is_asked_for_and_started_is_one() -> None:
 
 
 @pytest.mark.parametrize("kind", ["tool.execution_start", "tool.user_requested"])
-def test_a_call_that_nobody_asked_for_is_kept(kind: str) -> None:
+def test_a_call_that_was_not_requested_is_kept(kind: str) -> None:
     row = started("x1", "c", command="ls") | {"type": kind}
 
     assert told(read(row), CALL, "call", "name", "arguments", "complete") == [("c", "bash", {"command": "ls"}, True)]
 
 
-def test_a_call_that_a_hook_changed_is_told_as_it_ran() -> None:
+def test_a_call_that_a_hook_changed_is_recorded_as_it_ran() -> None:
     events = read(answer("a1", "", request("c", command="rm x")), started("x2", "c", command="rm -i x"))
 
     assert told(events, CALL, "arguments") == [{"command": "rm x"}, {"command": "rm -i x"}]
@@ -211,7 +211,7 @@ def test_the_end_of_a_session_says_what_all_its_models_used() -> None:
     assert told(events, USAGE, "counts", "cumulative") == [({"inputTokens": 900, "outputTokens": 51}, True)]
 
 
-def test_a_thought_that_stands_in_two_records_of_a_turn_is_told_once() -> None:
+def test_a_thought_that_stands_in_two_records_of_a_turn_is_recorded_once() -> None:
     own = record("assistant.reasoning", "r3", reasoningId="r", content="hm")
 
     orders = [
@@ -228,7 +228,7 @@ def pieces(kind: str, of_: str, *texts: str) -> list[dict[str, Any]]:
     return [record(kind, f"{of_}-{at}", deltaContent=text, **{name: of_}) for at, text in enumerate(texts)]
 
 
-def test_a_message_that_streams_is_told_in_growing_states_of_one_event() -> None:
+def test_a_message_that_streams_is_recorded_in_growing_states_of_one_event() -> None:
     rows = [
         *pieces("assistant.message_delta", "m", "Hel", "lo", ", w", "orld"),
         answer("a9", "Hello, world!", messageId="m"),
@@ -240,7 +240,7 @@ def test_a_message_that_streams_is_told_in_growing_states_of_one_event() -> None
     assert len({id_of(one) for one in of(events, MESSAGE)}) == 1
 
 
-def test_a_thought_that_streams_is_told_in_growing_states_of_one_event() -> None:
+def test_a_thought_that_streams_is_recorded_in_growing_states_of_one_event() -> None:
     rows = [*pieces("assistant.reasoning_delta", "r", "I s", "ee"), answer("a9", "x", reasoningText="I see.")]
 
     events = read(turn("t1"), *rows, record("assistant.reasoning", "r9", reasoningId="r", content="I see."))
@@ -319,7 +319,7 @@ def test_what_is_no_part_of_the_conversation_is_data(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["not-a-uuid", None, 7, ""])
-def test_a_record_without_a_uuid_is_told_by_what_it_has(name: object) -> None:
+def test_a_record_without_a_uuid_is_recognised_by_what_it_has(name: object) -> None:
     rows = [record("x.y", "d1", x=at) | {"id": name} for at in (1, 1, 2)]
 
     ids = [id_of(one) for one in of(read(*rows))]

@@ -137,7 +137,7 @@ def test_rewind_to_the_first_message_after_a_compaction_leaves_its_summary() -> 
     assert told(events, COMPACTED, "covers")[1] == [{"first": None, "last": [eid("k7"), 0]}]
 
 
-def test_a_compaction_covers_nothing_that_was_taken_back_while_it_ran() -> None:
+def test_a_compaction_covers_nothing_that_was_removed_while_it_ran() -> None:
     rewound = record("session.snapshot_rewind", "w8", upToEventId=uid("u4"), eventsRemoved=1)
     events = read(asked("u1", "a"), asked("u4", "b"), BEGINS, rewound, compacted("k9"))
 

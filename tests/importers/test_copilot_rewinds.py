@@ -60,7 +60,7 @@ def test_what_a_rewind_took_out_of_the_file_is_taken_out_of_the_history(
     assert rows_of(ledger) == before
 
 
-def test_a_file_that_is_being_written_anew_has_lost_nothing_yet(ledger: Ledger, file: Path) -> None:
+def test_a_file_that_is_being_written_again_has_lost_nothing_yet(ledger: Ledger, file: Path) -> None:
     imported(ledger, file, *KEPT, *TAKEN)
     whole = written([*KEPT, *TAKEN])
     for cut in (len(written(KEPT)) + 9, len(whole) - 9):

@@ -27,7 +27,7 @@ def test_records_before_any_start_in_an_unnamed_folder_have_no_session(path: str
         read(asked("u1", "hi"), path=path, whole=True)
 
 
-def test_the_folder_in_which_a_pipe_is_read_names_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_in_which_a_pipe_is_read_names_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / SID).mkdir()
     monkeypatch.chdir(tmp_path / SID)
 

@@ -56,7 +56,7 @@ def test_without_an_id_it_refuses_and_says_how_to_name_one() -> None:
 
 
 @pytest.mark.parametrize("nobody", ["", " ", "unknown"])
-def test_an_id_that_names_nobody_is_refused_rather_than_passed_over(nobody: str) -> None:
+def test_an_id_that_names_no_session_is_refused_rather_than_skipped(nobody: str) -> None:
     with pytest.raises(InvalidEventError, match="which names no session - at `--exposure-session-id`"):
         session_credit.credit_request("w", nobody)
     with pytest.raises(InvalidEventError, match="which names no session - at `--workspace-session-id`"):
@@ -107,7 +107,7 @@ def test_a_records_own_time_comes_before_the_files(folder: Path) -> None:
     ],
     ids=range(10),
 )
-def test_a_record_that_says_nothing_credits_nobody_and_says_why(folder: Path, text: str, state: str, why: str) -> None:
+def test_a_record_that_says_nothing_credits_nothing_and_says_why(folder: Path, text: str, state: str, why: str) -> None:
     put(folder, "a.json", text)
 
     found = exposure(folder, "a")
@@ -122,7 +122,7 @@ def test_a_record_that_is_not_there_is_missing(folder: Path) -> None:
     assert exposure(file, "a") == Exposure("missing", f"{file} is not a folder")
 
 
-def test_the_newest_record_is_never_taken_for_a_missing_one(folder: Path) -> None:
+def test_the_newest_record_is_never_treated_as_a_missing_one(folder: Path) -> None:
     put(folder, "b.json", {"injected": ["b.md"]})
 
     assert exposure(folder, "a").state == "missing"
@@ -243,7 +243,7 @@ def test_a_record_that_grew_adds_its_growth_and_the_grade_stays_one(ledger: Ledg
     assert outcomes == ["appended", "duplicate"]
 
 
-def test_a_grade_given_meanwhile_is_read_anew(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grade_given_meanwhile_is_read_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     original = ledger.log.append
     rivals = iter([0.1])
 

@@ -23,7 +23,7 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("what", "value"), FOREIGN)
-def test_what_is_passed_over_is_called_by_its_name(what: str, value: dict[str, Any]) -> None:
+def test_what_is_skipped_is_called_by_its_name(what: str, value: dict[str, Any]) -> None:
     assert described("x.json", [value]) == what
 
 

@@ -75,7 +75,7 @@ def test_a_message_that_was_edited_gives_way_to_what_it_became(ledger: Ledger, f
     assert history(ledger) == ["a", "better"]
 
 
-def test_what_stands_twice_and_then_once_was_taken_back_once(ledger: Ledger, folder: Path) -> None:
+def test_what_occurs_twice_and_then_once_was_removed_once(ledger: Ledger, folder: Path) -> None:
     again(ledger, main_of(folder, A, B, B))
     again(ledger, main_of(folder, A, B))
 
@@ -185,7 +185,7 @@ def test_a_conversation_is_read_again_only_when_it_was_written(folder: Path, mon
     assert reads == 2
 
 
-def test_the_import_that_says_what_was_taken_back_says_it_once(ledger: Ledger, folder: Path) -> None:
+def test_the_import_that_says_what_was_removed_says_it_once(ledger: Ledger, folder: Path) -> None:
     again(ledger, main_of(folder, A, B))
     path = main_of(folder, A)
     for _ in range(3):
@@ -271,7 +271,7 @@ def test_a_watch_looks_again_at_a_copy_that_waited(ledger: Ledger, folder: Path)
     assert said_in(ledger) == ["a", "b"]
 
 
-def test_a_branch_without_its_conversation_is_taken_as_it_is(ledger: Ledger, imported: Importer, folder: Path) -> None:
+def test_a_branch_without_its_conversation_is_taken_unchanged(ledger: Ledger, imported: Importer, folder: Path) -> None:
     [report] = imported("gptme", write(folder / "branches" / "other.jsonl", A, B))
 
     assert [one.what for one in report.problems] == [

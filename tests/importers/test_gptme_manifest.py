@@ -187,7 +187,7 @@ def test_a_chain_that_leads_through_another_id_is_broken(imported: Importer, fol
         ("unknown", "Expected a session id, got 'unknown', which names no session - at `$.session_id`"),
     ],
 )
-def test_an_id_that_names_nobody_is_a_problem(
+def test_an_id_that_names_no_session_is_a_problem(
     ledger: Ledger, imported: Importer, folder: Path, session: str, what: str
 ) -> None:
     put(folder, record(1, "pre", None, session=session))

@@ -118,9 +118,7 @@ def test_metadata_that_is_late_or_in_one_file_only_does_not_conflict(
     ]
 
 
-def test_a_call_stands_beside_the_message_whose_text_stays_as_it_was(
-    ledger: Ledger, imported: Importer, main: Path
-) -> None:
+def test_call_follows_its_message_whose_text_is_unchanged(ledger: Ledger, imported: Importer, main: Path) -> None:
     done = said(2, "system", "Ran command: `ls`", call_id="c1", metadata={"tool": "shell"})
     imported("gptme", write(main, said(1, "assistant", CALL), done))
 

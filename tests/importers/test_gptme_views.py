@@ -162,7 +162,7 @@ def test_lessons_in_a_view_were_shown_too(ledger: Ledger, imported: Importer, fo
     assert history(ledger) == ["sys", shown["content"], "b"]
 
 
-def test_a_view_without_its_conversation_is_taken_as_it_is(ledger: Ledger, imported: Importer, folder: Path) -> None:
+def test_a_view_without_its_conversation_is_taken_unchanged(ledger: Ledger, imported: Importer, folder: Path) -> None:
     imported("gptme", view_of(folder, SYS, SUM, C))
 
     assert (said_in(ledger), compacted(ledger)) == (["sys", "summary", "c"], [])

@@ -69,7 +69,7 @@ def test_a_stream_elsewhere_is_refused_with_what_to_do(path: str) -> None:
     assert caught.value.what == NOBODYS
 
 
-def test_a_stream_elsewhere_in_a_folder_is_passed_over(imported: Importer, ledger: Ledger, tmp_path: Path) -> None:
+def test_a_stream_elsewhere_in_a_folder_is_skipped(imported: Importer, ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / "logs" / "41c2.jsonl"
     path.parent.mkdir()
     path.write_bytes(written([text("hi"), END]))
@@ -82,7 +82,7 @@ def test_a_stream_elsewhere_in_a_folder_is_passed_over(imported: Importer, ledge
 
 
 @pytest.mark.parametrize("name", ["unknown", " "])
-def test_a_file_that_names_nobody_is_refused(name: str) -> None:
+def test_a_file_that_names_no_session_is_refused(name: str) -> None:
     with pytest.raises(InvalidEventError, match="names no session"):
         Grok().reader(Origin(f"/grok-trajectories/{name}.jsonl", 1))
 
@@ -103,7 +103,7 @@ def test_consecutive_pieces_are_one_message_that_grows() -> None:
     assert len({id_of(one) for one in of(events, MESSAGE)}) == 1
 
 
-def test_a_long_message_is_told_in_few_states() -> None:
+def test_a_long_message_is_recorded_in_few_states() -> None:
     events = read(*map(text, ["word "] * 3_000), END)
 
     states = [len(content) for content in told(events, MESSAGE, "content")]
@@ -207,7 +207,7 @@ def test_nothing_is_remembered_of_a_call_that_is_settled() -> None:
     assert reader.state()["calls"] == {}
 
 
-def test_a_call_that_is_told_anew_with_other_input_is_another_call() -> None:
+def test_a_call_that_is_told_again_with_other_input_is_another_call() -> None:
     events = read(call(rawInput={"a": 1}), call(rawInput={"a": 2}))
 
     assert len({id_of(one) for one in of(events, CALL)}) == 2
@@ -295,7 +295,7 @@ def test_a_line_of_the_wrong_shape_says_where(row: Row, place: str) -> None:
         ({"data": "hi"}, False),
     ],
 )
-def test_a_line_is_told_by_its_type_and_what_that_has(row: Row, is_grok: bool) -> None:
+def test_a_line_is_recognised_by_its_type_and_what_that_has(row: Row, is_grok: bool) -> None:
     assert Grok().recognises(row) is is_grok
 
 

@@ -41,7 +41,7 @@ def put(folder: Path, rows: list[dict[str, Any]] = ROWS, summary: dict[str, Any]
     return path
 
 
-def test_a_session_of_the_store_is_told_whole(ledger: Ledger, imported: Importer, tmp_path: Path) -> None:
+def test_a_session_of_the_store_is_recorded_whole(ledger: Ledger, imported: Importer, tmp_path: Path) -> None:
     put(tmp_path / "sessions", summary={"created_at": "2026-08-01T10:00:00Z"})
 
     reports = imported("auto", tmp_path / "sessions")

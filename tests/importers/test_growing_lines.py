@@ -50,7 +50,7 @@ def test_what_msgspec_cannot_read_is_read_all_the_same(line: bytes, value: dict[
     assert values(items(line)) == [value]
 
 
-def test_a_key_that_stands_twice_is_a_problem_wherever_it_stands() -> None:
+def test_a_key_that_occurs_twice_is_a_problem_anywhere() -> None:
     found = items(b'{"a":{"b":1,"b":1}}\n{"a":1,"a":1}')
 
     assert [(type(item), item.line) for item in found] == [(Problem, 1), (Problem, 2)]

@@ -97,7 +97,7 @@ def test_what_is_glued_behind_an_object_that_was_imported_is_imported_too(ledger
 
 
 @BOTH
-def test_a_file_that_shrank_is_read_anew_and_its_reader_is_told(kind: Kind, ledger: Ledger, tmp_path: Path) -> None:
+def test_file_that_shrank_is_read_again_and_its_reader_is_notified(kind: Kind, ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     put(path, lines("a", "b"))
     import_once(ledger, kind, path)
@@ -111,7 +111,7 @@ def test_a_file_that_shrank_is_read_anew_and_its_reader_is_told(kind: Kind, ledg
 
 
 @BOTH
-def test_a_file_whose_end_was_changed_is_read_anew(kind: Kind, ledger: Ledger, tmp_path: Path) -> None:
+def test_a_file_whose_end_was_changed_is_read_again(kind: Kind, ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     put(path, lines("a", "b"))
     import_once(ledger, kind, path)

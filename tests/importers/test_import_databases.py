@@ -23,7 +23,7 @@ def words(reports: list[object]) -> list[str]:
     return [one.what for report in reports for one in report.problems]  # type: ignore[attr-defined]
 
 
-def test_a_database_is_told_by_its_content_in_a_folder_and_by_name(
+def test_a_database_is_recognised_by_its_content_in_a_folder_and_by_name(
     imported: Importer, ledger: Ledger, tmp_path: Path
 ) -> None:
     folder = tmp_path / "app"
@@ -44,7 +44,7 @@ def test_a_database_is_told_by_its_content_in_a_folder_and_by_name(
 
 @pytest.mark.parametrize("kind", ["auto", "openai-agents"])
 @pytest.mark.parametrize("content", [b"", b"\xd0\xcf\x11\xe0\n7\n\x00{", b'{"type": "session_meta"}\n'])
-def test_a_file_of_a_folder_with_a_databases_name_alone_is_passed_over(
+def test_a_file_of_a_folder_with_a_databases_name_alone_is_skipped(
     imported: Importer, tmp_path: Path, kind: str, content: bytes
 ) -> None:
     """Nobody asked for it: what Windows calls `Thumbs.db` is of no tool, and is not read as if it were JSON."""
@@ -136,7 +136,7 @@ def test_a_watch_sees_rows_that_stand_in_the_log_beside_a_database(ledger: Ledge
     assert [one.appended for one in reports if one.is_read] == [2, 1, 1]
 
 
-def test_how_far_a_database_is_read_is_told(ledger: Ledger, tmp_path: Path) -> None:
+def test_how_far_a_database_is_read_is_reported(ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     put(path, user("a"))
     put(path, user("b"), session_id="t")

@@ -50,7 +50,7 @@ def test_standard_input_is_imported_like_a_file(imported: Importer) -> None:
     assert (report.path, said(report)) == ("-", {"appended": 1, "duplicate": 0, "problems": []})
 
 
-def test_auto_tells_each_file_by_its_content_and_says_what_it_passed_over(
+def test_auto_recognises_files_by_content_and_lists_what_it_skipped(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:
     folder = tmp_path / "ws"
@@ -83,7 +83,7 @@ def test_auto_tells_each_file_by_its_content_and_says_what_it_passed_over(
     ]
 
 
-def test_a_folder_says_once_how_many_files_nobody_looked_at(imported: Importer, tmp_path: Path) -> None:
+def test_a_folder_says_once_how_many_files_were_not_read(imported: Importer, tmp_path: Path) -> None:
     folder = tmp_path / "ws"
     write(folder / "a.jsonl", LINE)
     for name in ("b.log", "in/c.log", "in/d.toml", "in/Makefile"):
@@ -133,7 +133,7 @@ def test_a_broken_document_of_many_lines_is_one_problem(imported: Importer, tmp_
         assert reports[0].exit_code == 2
 
 
-def test_foreign_file_is_passed_over_in_a_folder_and_one_problem_if_named(imported: Importer, tmp_path: Path) -> None:
+def test_foreign_file_is_skipped_in_a_folder_and_one_problem_if_named(imported: Importer, tmp_path: Path) -> None:
     path = write(tmp_path / "ws" / "c.jsonl", {"arms": {}}, {"arms": {}})
 
     [found] = imported("session-records", tmp_path / "ws")

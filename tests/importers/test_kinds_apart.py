@@ -61,7 +61,7 @@ def kinds_of(path: Path) -> list[set[str]]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(SAMPLES).as_posix())
-def test_every_sample_file_is_told_by_exactly_one_kind(path: Path) -> None:
+def test_every_sample_file_is_recognised_by_exactly_one_kind(path: Path) -> None:
     wanted = expected(path)
     if wanted is not None and wanted not in KINDS:
         pytest.skip(f"the kind {wanted} is not here yet")
@@ -121,7 +121,7 @@ def test_no_importer_reads_a_file_of_a_tool_that_is_not_imported(ledger: Ledger,
 
 
 @pytest.mark.parametrize("kind", [*KINDS, AUTO])
-def test_a_file_of_a_tool_that_is_not_imported_is_passed_over_in_a_folder(
+def test_a_file_of_a_tool_that_is_not_imported_is_skipped_in_a_folder(
     ledger: Ledger, kind: str, tmp_path: Path
 ) -> None:
     for path, what in FOREIGN_FILES.items():

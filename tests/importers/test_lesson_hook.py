@@ -287,7 +287,7 @@ def test_a_dropout_without_epsilon_has_no_probability(ledger: Ledger, imported: 
     assert exposures(ledger)[0].withheld == (ArmShown("x.md", None),)
 
 
-def test_an_id_that_gptme_drew_at_random_names_nobody(ledger: Ledger, imported: Importer, golden: Path) -> None:
+def test_an_id_that_gptme_drew_at_random_names_no_session(ledger: Ledger, imported: Importer, golden: Path) -> None:
     drawn = "a6be8a33b7c987f4ffb76d9c9805c7eb"
 
     [report] = imported("lesson-hook", golden / "lesson-dropout" / f"{drawn}.jsonl")
@@ -325,7 +325,7 @@ def test_lesson_events_of_an_unknown_session_are_reported(imported: Importer, tm
     ]
 
 
-def test_the_artifacts_are_told_apart_by_shape_whatever_they_are_called(
+def test_the_artifacts_are_distinguished_by_shape_whatever_they_are_called(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "mixed.json", trajectory(), dropout(), {"injected": ["x.md"], "last_pretool": 5})

@@ -130,7 +130,7 @@ def test_what_gptme_matched_before_its_token_budget_is_no_exposure(
         ("2026-08-01", "gptme-session:2026-08-01"),
     ],
 )
-def test_the_id_in_a_dropout_log_of_gptme_is_told_by_its_form(
+def test_the_id_in_a_dropout_log_of_gptme_is_recognised_by_its_form(
     ledger: Ledger, imported: Importer, tmp_path: Path, session_id: str, session: str
 ) -> None:
     imported("lesson-hook", write(tmp_path / "d.jsonl", dropout(session_id, matched=())))
@@ -168,7 +168,7 @@ def test_the_probability_of_injection_is_that_of_the_lessons_own_class(
 
 
 @pytest.mark.parametrize("name", ["", "unknown"])
-def test_an_id_that_the_hook_was_not_given_names_nobody(
+def test_an_id_that_the_hook_was_not_given_names_no_session(
     ledger: Ledger, imported: Importer, tmp_path: Path, name: str
 ) -> None:
     rows = (trajectory(name, "x.md"), dropout(name), dropout(name, matched=()))

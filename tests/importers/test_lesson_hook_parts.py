@@ -72,7 +72,7 @@ def test_a_bad_lesson_of_a_message_costs_itself(ledger: Ledger, imported: Import
     assert [one["title"] for one in (only(ledger).extra or {})["lessons"]] == ["Title of x", "Title of y"]
 
 
-def test_a_bad_lesson_of_a_lesson_event_has_the_place_where_it_stands(imported: Importer, tmp_path: Path) -> None:
+def test_bad_lesson_of_a_lesson_event_is_reported_with_its_place(imported: Importer, tmp_path: Path) -> None:
     event = {"lesson_file": "", "timestamp_inject": "2026-08-01T10:00:00Z"}
     record = {"session_id": "s", "start_time": "2026-08-01T10:00:00Z", "harness": "x", "lesson_events": [event]}
     path = tmp_path / "cc-session-a-lessons.jsonl"

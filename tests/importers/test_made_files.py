@@ -351,7 +351,7 @@ def fill(path: Path, sessions: dict[str, list[Row]]) -> None:
         connection.executemany("INSERT INTO agent_messages (session_id, message_data) VALUES (?, ?)", rows)
 
 
-def test_databases_with_the_same_session_ids_are_told_apart_by_prefix(ledger: Ledger, tmp_path: Path) -> None:
+def test_databases_with_the_same_session_ids_are_distinguished_by_prefix(ledger: Ledger, tmp_path: Path) -> None:
     """Each session is a case; without the prefix none of a second database is imported."""
     rng = random.Random("databases")
     names = [f"conversation_{an_id(rng)}" for _ in CASES]

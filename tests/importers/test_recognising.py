@@ -70,7 +70,7 @@ def test_a_file_that_is_known_to_be_another_tools_is_not_read_on(imported: Impor
     assert (report.appended, report.exit_code) == (0, 0)
 
 
-def test_of_lines_that_nobody_recognises_yet_a_torn_last_one_waits(ledger: Ledger, tmp_path: Path) -> None:
+def test_of_lines_that_are_not_recognised_yet_a_torn_last_one_waits(ledger: Ledger, tmp_path: Path) -> None:
     put(tmp_path / "in" / "a.jsonl", b'{"say":"a')
     put(tmp_path / "in" / "b.json", b'{"say":"a')
 

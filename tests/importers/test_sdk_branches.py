@@ -222,7 +222,7 @@ def test_rows_in_no_branch_are_named(
     ]
 
 
-def test_a_message_that_stands_twice_in_a_branch_is_shown_twice(
+def test_a_message_that_occurs_twice_in_a_branch_is_shown_twice(
     imported: Importer, ledger: Ledger, path: Path, session: AdvancedSQLiteSession
 ) -> None:
     add(session, user("one"), user("two"))

@@ -109,7 +109,7 @@ def test_copy_next_to_a_database_restores_no_item_and_hides_none(
     assert (ledger.log.head(), sum(report.lost for report in reports)) == (head, 0)
 
 
-def test_database_restored_from_a_backup_is_shown_as_it_is(
+def test_database_restored_from_a_backup_is_shown_unchanged(
     imported: Importer, ledger: Ledger, path: Path, tmp_path: Path
 ) -> None:
     put(path, user("a"))

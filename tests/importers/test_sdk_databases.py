@@ -170,7 +170,7 @@ async def _operate(path: Path, operation: str, count: int) -> None:
     session.close()
 
 
-def test_a_new_database_at_the_same_path_is_not_taken_for_the_old_one(
+def test_a_new_database_at_the_same_path_is_not_treated_as_the_old_one(
     imported: Importer, ledger: Ledger, path: Path
 ) -> None:
     put(path, user("a"), said("b"))
@@ -204,9 +204,7 @@ def test_erased_items_are_not_imported_again_and_later_ones_stay(path: Path) -> 
     assert notes(report) == ["note: openai-agents:s: 1 row erased from the ledger; not imported again"]
 
 
-def test_what_went_on_in_the_ledger_is_never_taken_back_or_moved(
-    imported: Importer, ledger: Ledger, path: Path
-) -> None:
+def test_what_went_on_in_the_ledger_is_never_removed_or_moved(imported: Importer, ledger: Ledger, path: Path) -> None:
     put(path, user("a"), said("b"))
     imported("openai-agents", path)
     ledger.extend(ledger.history(name()).token, [user("in the ledger")])
@@ -259,7 +257,7 @@ def test_rows_are_not_put_behind_a_history_that_was_begun_in_the_ledger(
     ]
 
 
-def test_a_database_that_others_import_meanwhile_is_read_anew(
+def test_a_database_that_others_import_meanwhile_is_read_again(
     imported: Importer, ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(path, user("a"))

@@ -114,7 +114,9 @@ def test_the_time_of_a_database_is_that_of_its_file_with_the_newest_rows(
     assert row.event.at.timestamp() == 1_600_000_001  # type: ignore[union-attr]
 
 
-def test_tables_are_told_by_their_shape_and_not_by_their_names(imported: Importer, ledger: Ledger, path: Path) -> None:
+def test_tables_are_recognised_by_their_shape_and_not_by_their_names(
+    imported: Importer, ledger: Ledger, path: Path
+) -> None:
     put(path, user("a"), sessions_table="SESSIONS", messages_table="my_MESSAGES")
     put(path, user("b"), session_id="t")
     put(path, user("c"), session_id="t", sessions_table='"odd ""table"', messages_table="a_table")
@@ -208,7 +210,7 @@ def test_a_table_of_another_program_with_such_columns_is_not_the_sdks(
     assert told(report)[0][1].endswith("is not of kind openai-agents")
 
 
-def test_a_row_that_damage_moved_is_told_as_damage(path: Path) -> None:
+def test_a_row_that_damage_moved_is_recorded_as_damage(path: Path) -> None:
     """A scan sees it, and a search for its id does not."""
     put(path, user("a"))
     with closing(sqlite3.connect(path)) as connection:

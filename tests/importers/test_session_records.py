@@ -279,7 +279,7 @@ def test_other_graders_do_not_move_the_seq(ledger: Ledger, imported: Importer, r
     assert grades(ledger) == [(7, 0.1, None), (1, 0.6, None)]
 
 
-def test_a_grade_that_others_gave_meanwhile_is_read_anew(
+def test_a_grade_that_others_gave_meanwhile_is_read_again(
     ledger: Ledger, imported: Importer, records: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two importers at once: the second decides on what the first wrote, not on what it had read."""

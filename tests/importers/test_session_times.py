@@ -312,7 +312,9 @@ def test_grade_with_the_wrong_time_of_old_versions_is_imported_again_once(
         assert ledger.posteriors(policy).arms["a"].n == 1
 
 
-def test_superseded_grade_with_a_wrong_time_is_left_as_it_is(ledger: Ledger, imported: Importer, records: Path) -> None:
+def test_superseded_grade_with_a_wrong_time_is_left_unchanged(
+    ledger: Ledger, imported: Importer, records: Path
+) -> None:
     old, new = row(duration_seconds=600), row(duration_seconds=600, trajectory_grade=0.9)
     ledger.append([earlier(old, "2026-08-01T10:30:00Z"), earlier(new, "2026-08-01T10:30:00Z", 2)])
 

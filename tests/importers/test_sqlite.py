@@ -155,7 +155,7 @@ def test_a_closed_database_is_read_without_anything_made_beside_it(
         path.parent.chmod(0o755)
 
 
-def test_a_link_is_read_with_what_stands_beside_its_target(
+def test_a_link_is_read_with_what_is_next_to_its_target(
     imported: Importer, ledger: Ledger, path: Path, writer: Writer, tmp_path: Path
 ) -> None:
     writer.write({"role": "user", "content": "a"})

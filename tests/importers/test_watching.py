@@ -236,7 +236,7 @@ def test_an_ended_watch_reads_no_further_file(follow: Follow, ledger: Ledger, tm
     assert follow(script, tmp_path / "in") == []
 
 
-def test_a_note_is_told_once(follow: Follow, ledger: Ledger, tmp_path: Path) -> None:
+def test_a_note_is_recorded_once(follow: Follow, ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / "in" / "a.jsonl"
     put(path, b'{"say":"a')
 
@@ -260,7 +260,7 @@ def test_a_draft_that_is_rewritten_is_followed(ledger: Ledger, tmp_path: Path) -
     assert said(ledger) == ["a", "b", "gone: b"]
 
 
-def test_whatever_ends_the_watching_threads_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_ends_the_watching_threads_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a panic of the library's compiled part, which is no `Exception`."""
 
     def panics(*_: object, **__: object) -> None:

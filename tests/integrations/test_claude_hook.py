@@ -84,7 +84,7 @@ def test_calls_without_id_are_identified_by_input_and_occurrence(own: Any) -> No
     assert json.loads(first["key"])[-1] == "n1"
 
 
-def test_the_longest_id_of_a_call_is_taken_as_it_is() -> None:
+def test_the_longest_id_of_a_call_is_taken_unchanged() -> None:
     assert event(before_tool(tool_use_id="x" * limits.WORD_CHARS))["call"] == "x" * limits.WORD_CHARS
 
 
@@ -95,12 +95,12 @@ def test_other_hook_events_say_nothing_of_their_own(name: str) -> None:
 
 @pytest.mark.parametrize("session", ["unknown", "", "  ", None, 7, "a\x00b"])
 @pytest.mark.parametrize("name", ["SessionStart", "PreToolUse", "Stop"])
-def test_a_call_that_names_nobody_is_refused(session: Any, name: str) -> None:
+def test_a_call_that_names_no_session_is_refused(session: Any, name: str) -> None:
     with pytest.raises(InvalidEventError, match="session id"):
         events_of(before_tool(hook_event_name=name, session_id=session), AT_US, "n")
 
 
-def test_a_session_is_named_exactly_as_it_is_written() -> None:
+def test_session_is_named_exactly_as_written() -> None:
     assert session_id_of({"session_id": "a/b ü"}) == "a/b ü"
 
 

@@ -189,7 +189,7 @@ def test_of_a_state_file_only_the_lessons_behind_those_taken_are_taken(left: Les
     assert found == [["a", "b"], ["c"], [], ["x", "a", "b", "c"], ["x"]]
 
 
-def test_a_file_that_was_written_anew_is_taken_anew(ledger: Ledger, left: LessonFolders) -> None:
+def test_a_file_that_was_written_again_is_read_again(ledger: Ledger, left: LessonFolders) -> None:
     _, states = new_exposures(CC, left, {}, int(AT_S * 1e6))
     log_of(left).write_text("")
     lines(log_of(left), *(matched(path=f"{number}.md") for number in range(9)))
@@ -318,7 +318,9 @@ def store(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("restored", ["data.mdb", "journal"])
-def test_a_cursor_is_of_one_store_and_a_restored_one_takes_all_anew(tmp_path: Path, store: Path, restored: str) -> None:
+def test_a_cursor_is_of_one_store_and_a_restored_one_takes_all_again(
+    tmp_path: Path, store: Path, restored: str
+) -> None:
     """Rows stand in two files; either may be older than the cursor."""
     store.with_name("journal").touch()
     Cursor(str(tmp_path), "a").save({"/x": ReadState(3, "ab", "c")})

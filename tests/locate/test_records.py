@@ -40,7 +40,7 @@ def test_a_start_is_computed_from_the_duration_where_none_is_written() -> None:
     assert (read.session.start_us, read.session.is_exact) == (times.us_from("2026-08-01T10:15:03Z"), False)
 
 
-def test_rows_of_one_id_are_told_apart_by_their_start() -> None:
+def test_rows_of_one_id_are_distinguished_by_their_start() -> None:
     rows = [{"session_id": "a", "start_time": f"2026-08-01T10:1{n}:00Z"} for n in (5, 6)]
     read = rows_of("\n".join(map(json.dumps, rows)).encode(), "x").rows
     assert [row.session.name for row in read if row.session] == [

@@ -103,7 +103,7 @@ def test_a_pointer_to_what_is_no_transcript_leads_nowhere(target: str, tmp_path:
     assert found.pointers[0].found is None
 
 
-def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write.codex(tmp_path, A, AT)
     listed = os.scandir
 

@@ -215,7 +215,7 @@ def test_one_file_that_links_lead_to_has_one_owner(tmp_path: Path) -> None:
     ]
 
 
-def test_a_pointer_to_a_file_that_is_gone_is_told_and_is_no_proof(tmp_path: Path) -> None:
+def test_a_pointer_to_a_file_that_is_gone_is_reported_and_is_no_proof(tmp_path: Path) -> None:
     pointer(tmp_path, f"gptme-traj-{ITEM}.path", "/gone/gptme/fox/conversation.jsonl")
     [found] = answers(tmp_path, run(ITEM, START))
     assert (found.found, found.judged) == (False, ())
@@ -234,7 +234,7 @@ def test_what_has_the_name_of_a_file_that_is_gone_is_a_candidate(tmp_path: Path)
     assert found.why.startswith("/gone/gptme/fox/conversation.jsonl, which it names, is missing")
 
 
-def test_a_pointer_that_holds_no_path_is_told(tmp_path: Path) -> None:
+def test_a_pointer_that_holds_no_path_is_reported(tmp_path: Path) -> None:
     pointer(tmp_path, f"gptme-traj-{ITEM}.path", "two\nlines")
     (tmp_path / "tmp" / "gptme-traj-x.path").write_text("x" * (limits.LOCATE_POINTER_BYTES + 1))
     [found] = answers(tmp_path, run(ITEM, START))

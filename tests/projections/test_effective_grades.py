@@ -130,7 +130,7 @@ def test_a_retracted_grader_leaves_the_next_one_to_pay() -> None:
     assert alphas(got) == {"x": 1.2}
 
 
-def test_a_grader_in_conflict_pays_nobody_and_nobody_pays_for_him() -> None:
+def test_grader_in_conflict_pays_nothing_and_has_no_substitute() -> None:
     got = ask(SHOWN, graded("t:a", 0.9, by="human"), graded("t:a", 0.8, by="human"), graded("t:a", 0.2))
 
     assert bins(got) == {"conflicting": 1}
@@ -170,7 +170,7 @@ def test_an_unmapped_word_has_a_bin_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_grade_whose_id_is_in_conflict_pays_nobody_whichever_came_first(order: tuple[int, ...]) -> None:
+def test_a_grade_whose_id_is_in_conflict_pays_nothing_whichever_came_first(order: tuple[int, ...]) -> None:
     two = [graded("t:a", 0.9, key="g"), graded("t:a", 0.1, key="g")]
 
     assert bins(ask(SHOWN, *(two[place] for place in order))) == {"conflicting": 1}
@@ -293,7 +293,7 @@ def test_graders_are_ranked_in_the_run_that_they_speak_of(order: tuple[int, ...]
     assert bins(got) == {"credited": 1, "unmatched": 1}
 
 
-def test_grade_that_names_session_without_exposures_outranks_nobody() -> None:
+def test_grade_that_names_session_without_exposures_outranks_nothing() -> None:
     """It competes nowhere, though its own run and the run of the name have other graders."""
     grades = [graded("t:a", 0.8), graded("t:a", 0.2, by="human", exposure_session="t:missing")]
 
@@ -302,7 +302,7 @@ def test_grade_that_names_session_without_exposures_outranks_nobody() -> None:
     assert (alphas(got), bins(got)) == ({"x": 1.8}, {"credited": 1, "unmatched": 1})
 
 
-def test_grade_that_names_ambiguous_session_outranks_nobody() -> None:
+def test_grade_that_names_ambiguous_session_outranks_nothing() -> None:
     two = [exposed("t:b/c", "y"), exposed("t:b.c", "z")]
     grades = [graded("t:a", 0.8), graded("t:a", 0.2, by="human", exposure_session="t:b_c")]
 

@@ -260,7 +260,7 @@ def test_a_transcript_is_a_history_where_nobody_appended_one() -> None:
     assert len(kept.history(S).items) == 4
 
 
-def test_an_event_that_is_told_again_in_another_turn_was_done_once() -> None:
+def test_an_event_that_is_recorded_again_in_another_turn_was_done_once() -> None:
     again = {"turn": "2"}
     kept = told(*LETTERS, wire("history.cleared", "x"), appended("3", "e"), compacted("c", [], "sum"),
                 appended("1", "a", "b", **again), wire("history.cleared", "x", **again),
@@ -271,7 +271,7 @@ def test_an_event_that_is_told_again_in_another_turn_was_done_once() -> None:
     assert [one.position for one in kept.full(S).compactions] == [5]
 
 
-def test_what_was_withdrawn_and_settled_for_another_content_stands_once() -> None:
+def test_what_was_withdrawn_and_settled_for_another_content_is_stored_once() -> None:
     kept = told(appended("1", "a"), appended("1", "other"), appended("2", "b"), withdrawn("w", "1", revision=1),
                 compacted("c", [{"first": None, "last": item("2")}], "sum"))  # fmt: skip
 
@@ -312,7 +312,7 @@ def test_a_call_that_stands_in_what_was_said_is_shown_once(said: str, arguments:
     assert texts(kept) == [said, "call c", "out c"]
 
 
-def test_a_boundary_that_is_told_twice_counts_once() -> None:
+def test_a_boundary_that_is_recorded_twice_counts_once() -> None:
     once = [*LETTERS, compacted("c", [{"last": item("1", 1)}], "sum", extra={"boundary": "b"})]
     kept = told(*once, compacted("d", [{"last": item("2", 1)}], "sum again", extra={"boundary": "b"}))
 

@@ -26,7 +26,7 @@ def test_a_grade_that_names_a_session_pays_that_name_alone() -> None:
     assert alphas(got) == {"y": 1.8}
 
 
-def test_a_grade_that_names_a_session_without_exposures_pays_nobody() -> None:
+def test_a_grade_that_names_a_session_without_exposures_pays_nothing() -> None:
     assert bins(ask(*TWO, graded("t:a", 0.8, exposure_session="t:c"))) == {"unmatched": 1}
 
 
@@ -46,7 +46,7 @@ def test_an_exposure_that_two_runs_reach_spoils_the_others_they_reach() -> None:
     assert bins(got) == {"ambiguous": 2}
 
 
-def test_a_late_exposure_is_reached_by_nobody() -> None:
+def test_a_late_exposure_is_reached_by_no_grade() -> None:
     """Only the second grade comes after the exposure, so it alone reaches it: `t:a_b` is placed in a run of its own."""
     got = ask(exposed("t:a/b", "x", at=100), graded("t:a/b", 0.8, at=99), graded("t:a_b", 0.3))
 
@@ -153,7 +153,7 @@ def test_another_namespace_with_a_link_to_another_name_is_foreign() -> None:
     assert got.counters["foreign_grades"] == 1
 
 
-def test_a_grade_that_cannot_tell_its_own_run_calls_nobody_foreign() -> None:
+def test_a_grade_that_cannot_tell_its_own_run_calls_no_grade_foreign() -> None:
     got = ask(*TWO, linked("t:a", "u:n"), linked("t:c", "u:n"), graded("t:a", 0.8), **NEWEST)
 
     assert (bins(got), got.counters.get("foreign_grades")) == ({"credited": 1}, None)

@@ -107,7 +107,7 @@ def test_a_name_that_exists_without_exposures_still_finds_them_by_alias() -> Non
     assert alphas(ask(mentioned("t:a_b"), exposed("t:a/b", "x"), graded("t:a_b", 0.8))) == {"x": 1.8}
 
 
-def test_the_names_of_many_runs_are_told_apart() -> None:
+def test_the_names_of_many_runs_are_distinguished() -> None:
     """Past 256 unmatched grades the candidates are found by an index."""
     others = [graded(f"t:lost{number}", 0.5) for number in range(300)]
 

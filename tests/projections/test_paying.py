@@ -262,7 +262,7 @@ def test_the_earliest_exact_time_of_an_arm_decides() -> None:
     assert alphas(ask(file, exposed("t:a", "x", at=150), graded("t:a", 0.8))) == {"x": 1.8}
 
 
-def test_an_exact_time_of_another_arm_or_session_leaves_a_file_as_it_is() -> None:
+def test_an_exact_time_of_another_arm_or_session_leaves_a_file_unchanged() -> None:
     """A resumed session is shown its arms again, so its time is not that of the first exposure."""
     other_arm = exposed("t:a", "y", at=300)
     resumed = [linked("t:a", "u:n", relation="resume"), exposed("u:n", "x", at=300)]

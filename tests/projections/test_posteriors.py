@@ -38,7 +38,7 @@ def test_a_retraction_removes_the_runs_step() -> None:
     assert alphas(ask(*THREE, taken_back, decay={"mode": "session", **GAMMA})) == {"x": 1.0 + 0.5 + 0.5}
 
 
-def test_a_run_that_credits_nobody_is_no_step() -> None:
+def test_a_run_that_credits_nothing_is_no_step() -> None:
     nobody = [exposed("t:d"), graded("t:d", 1.0)]
 
     assert alphas(ask(*THREE, *nobody, decay={"mode": "session", **GAMMA}))["x"] == 1.75
@@ -136,7 +136,7 @@ def test_a_dimension_that_is_not_known_is_nothing_to_fall_back_on() -> None:
     assert looked_up(3, [None], [None]) == (None,)
 
 
-def test_an_arm_that_was_never_credited_stands_at_its_prior() -> None:
+def test_an_arm_that_was_never_credited_has_its_prior() -> None:
     found = ask(*THREE, prior=[2.0, 5.0]).lookup("new", ["code"])
 
     assert (found.alpha, found.beta, found.n, found.resolved) == (2.0, 5.0, 0, None)

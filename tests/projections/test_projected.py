@@ -87,7 +87,7 @@ def test_a_kept_answer_is_shifted_and_not_made_again(monkeypatch: pytest.MonkeyP
     assert alphas(kept.posteriors(Policy())) == {"x": 1.5, "y": 1.75}
 
 
-def test_more_touched_names_than_is_worth_it_are_settled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_touched_names_than_is_worth_it_are_settled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MANY_NAMES", 1)
     log = log_of(*ONE)
     kept = projected(log)
@@ -163,7 +163,7 @@ def test_a_fold_that_was_stopped_by_its_listener_is_folded_once() -> None:
     assert kept.posteriors(policy_of({"revision": "additive"})).arms["x"].n == 1
 
 
-def test_a_page_that_was_folded_in_half_is_folded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_was_folded_in_half_is_folded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows are in the columns, and the position is not."""
     additive = policy_of({"revision": "additive"})
     log = log_of(*ONE)
@@ -176,7 +176,7 @@ def test_a_page_that_was_folded_in_half_is_folded_anew(monkeypatch: pytest.Monke
     assert kept.posteriors(additive).arms["x"].n == 1
 
 
-def test_progress_is_told_after_every_page() -> None:
+def test_progress_is_reported_after_every_page() -> None:
     log = FakeLog(page=2)
     log.append([mentioned(f"t:{number}") for number in range(5)])
     heard: list[tuple[int, int]] = []

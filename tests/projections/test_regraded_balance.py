@@ -69,7 +69,7 @@ def test_a_publication_does_not_age_what_it_published() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 1_023, 1_024, 1_025])
-def test_a_publication_is_passed_over_wherever_its_block_ends(count: int) -> None:
+def test_a_publication_is_skipped_wherever_its_block_ends(count: int) -> None:
     published = [
         told(
             "posterior.published", None, 9e8,

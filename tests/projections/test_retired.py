@@ -31,7 +31,7 @@ BACK = published("r", rollback=True, rolled_back=REBUILD)
 
 
 @pytest.mark.parametrize("late", [0, 1, 2])
-def test_a_rebuild_retires_the_balance_that_it_names_wherever_it_stands(late: int) -> None:
+def test_a_rebuild_retires_the_balance_that_it_names_anywhere(late: int) -> None:
     rows = [opened(), *GRADED]
     rows.insert(late, RETIRES)
     got = ask(*rows)

@@ -81,7 +81,7 @@ def test_a_chain_of_links_is_one_run() -> None:
     assert alphas(got) == {"x": 1.8, "y": 1.8, "z": 1.8}
 
 
-def test_the_same_link_told_twice_is_one_link() -> None:
+def test_the_same_link_recorded_twice_is_one_link() -> None:
     got = ask(*TWO, linked("t:run", "u:native", evidence="manual"), graded("t:run", 0.8))
 
     assert alphas(got) == {"x": 1.8, "y": 1.8}
@@ -93,7 +93,7 @@ def test_two_starts_of_one_name_with_other_nonces_make_its_run_ambiguous() -> No
     assert bins(got) == {"ambiguous": 1}
 
 
-def test_the_same_nonce_told_twice_is_one_start() -> None:
+def test_the_same_nonce_recorded_twice_is_one_start() -> None:
     again = {**started("t:run", "n1"), "key": "again"}
 
     assert bins(ask(*TWO, started("t:run", "n1"), again, graded("t:run", 0.8))) == {"credited": 1}
@@ -115,7 +115,7 @@ def claiming(session: str, path: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("graded_name", ["t:run", NATIVE])
-def test_a_session_with_the_transcript_of_another_pays_nobody(place: int, graded_name: str) -> None:
+def test_a_session_with_the_transcript_of_another_pays_nothing(place: int, graded_name: str) -> None:
     events = [exposed(NATIVE, "x"), linked("t:run", NATIVE), graded(graded_name, 0.8)]
     events.insert(place, claiming(NATIVE, f"/home/dev/.claude/projects/p/{OTHER}.jsonl"))
 
@@ -200,7 +200,7 @@ def test_unlinking_leaves_later_links() -> None:
     assert alphas(ask(*TWO, unlinked("t:run", "u:native"), again, graded("t:run", 0.8))) == {"x": 1.8, "y": 1.8}
 
 
-def test_unlinking_mends_an_ambiguous_run() -> None:
+def test_unlinking_repairs_an_ambiguous_run() -> None:
     got = ask(*TWO, linked("t:rival", "u:native"), unlinked("t:rival", "u:native"), graded("t:run", 0.8))
 
     assert alphas(got) == {"x": 1.8, "y": 1.8}
@@ -233,7 +233,7 @@ def test_an_erased_link_joins_nothing_and_its_session_still_exists() -> None:
     assert bins(projected(log).posteriors(Policy())) == {"ambiguous": 1}
 
 
-def test_a_name_under_which_two_runs_started_pays_nobody_whoever_names_it() -> None:
+def test_name_of_two_started_runs_pays_nothing() -> None:
     started = [told("session.started", "t:n", 10, {"run_nonce": nonce, "key": nonce}) for nonce in ("one", "two")]
 
     got = ask(*started, exposed("t:n", "x"), graded("t:a", 0.8, exposure_session="t:n"))

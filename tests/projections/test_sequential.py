@@ -77,7 +77,7 @@ def test_float_operations_in_log_order_keep_their_rounding() -> None:
 
 
 @pytest.mark.parametrize("call", [graded("t:nobody", 0.5, decay_rate=0.5), graded("t:b", 0.5, decay_rate=0.5)])
-def test_a_call_that_credits_nobody_decays(call: dict[str, Any]) -> None:
+def test_a_call_that_credits_nothing_decays(call: dict[str, Any]) -> None:
     got = projected(log_of(exposed("t:a", "x"), graded("t:a", 1.0), exposed("t:b"), call)).posteriors(GPTME)
 
     assert alphas(got) == {"x": 1.5}

@@ -133,7 +133,7 @@ DAMAGE = [cut_short, emptied, garbled, headless, unsealed, grown]
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_what_is_damaged_is_made_anew(log: FakeLog, folder: Path, damage: Callable[[Path], None]) -> None:
+def test_what_is_damaged_is_made_again(log: FakeLog, folder: Path, damage: Callable[[Path], None]) -> None:
     damage(saved(log, folder))
     projection = opened(log, folder)
 
@@ -169,7 +169,7 @@ def test_no_damaged_byte_is_ever_followed(log: FakeLog, folder: Path) -> None:
         assert opened(log, folder).posteriors(Policy()) == want
 
 
-def test_the_projection_of_another_ledger_is_passed_over(log: FakeLog, folder: Path) -> None:
+def test_the_projection_of_another_ledger_is_skipped(log: FakeLog, folder: Path) -> None:
     saved(log, folder)
     other = log_of(*EVENTS[:50], exposed("t:z", "z"), *EVENTS[60:])
     projection = opened(other, folder, ledger="another")
@@ -180,7 +180,7 @@ def test_the_projection_of_another_ledger_is_passed_over(log: FakeLog, folder: P
     assert not loads(log, folder)
 
 
-def test_the_projection_of_a_copy_with_an_id_of_its_own_is_passed_over(log: FakeLog, folder: Path) -> None:
+def test_the_projection_of_a_copy_with_an_id_of_its_own_is_skipped(log: FakeLog, folder: Path) -> None:
     saved(log, folder)
 
     assert opened(log, folder, ledger="another").behind() == log.head()
@@ -193,7 +193,7 @@ def test_restored_ledger_is_not_answered_from_its_former_projection(log: FakeLog
     assert opened(restored, folder).posteriors(Policy()) == answer(restored)
 
 
-def test_a_ledger_that_is_shorter_than_what_was_stored_is_folded_anew(log: FakeLog, folder: Path) -> None:
+def test_a_ledger_that_is_shorter_than_what_was_stored_is_folded_again(log: FakeLog, folder: Path) -> None:
     saved(log, folder)
     short = log_of(*EVENTS[:30])
 
@@ -203,7 +203,7 @@ def test_a_ledger_that_is_shorter_than_what_was_stored_is_folded_anew(log: FakeL
     assert loads(short, folder)
 
 
-def test_a_projection_of_a_newer_program_is_passed_over(
+def test_a_projection_of_a_newer_program_is_skipped(
     log: FakeLog, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as newer:
@@ -254,7 +254,7 @@ def test_a_first_save_in_many_commits_is_loaded_whole(
     assert opened(log, folder).posteriors(Policy()) == answer(log)
 
 
-def test_a_first_save_that_stopped_before_its_head_is_made_anew(
+def test_a_first_save_that_stopped_before_its_head_is_made_again(
     log: FakeLog, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -320,7 +320,7 @@ def test_a_save_never_goes_on_from_what_another_process_numbered(
     assert opened(growing, folder).posteriors(split) == Projected(growing).posteriors(split)  # type: ignore[arg-type]
 
 
-def test_a_stopped_process_that_holds_it_keeps_nobody_waiting_for_ever(
+def test_a_stopped_process_that_holds_it_does_not_block_for_ever(
     log: FakeLog, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(projection_environment, "TURN_WAIT_S", 0.05)

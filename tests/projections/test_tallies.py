@@ -49,7 +49,7 @@ def test_arms_come_in_the_order_in_which_they_were_first_credited() -> None:
     assert list(counted(*events)) == [("a", None), ("z", None), ("b", None), ("z", ("code",)), ("b", ("code",))]
 
 
-def test_an_arm_that_was_pruned_is_counted_anew_and_comes_last() -> None:
+def test_an_arm_that_was_pruned_is_counted_again_and_comes_last() -> None:
     events = [
         exposed("t:a", "x", "y"),
         graded("t:a", 1.0),

@@ -145,7 +145,7 @@ case("the worst of two", "incomplete", message(0), message(None, "2") | {"produc
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("size", [1, 99])
-def test_each_thing_that_a_turn_can_lack_is_told_by_both(name: str, size: int) -> None:
+def test_each_thing_that_a_turn_can_lack_is_reported_by_both(name: str, size: int) -> None:
     events, state = CASES[name]
     rows = rows_of(events)
 

@@ -123,7 +123,7 @@ twins = st.builds(
 
 @SOME
 @given(strategies.logs(twins, max_size=12), policies)
-def test_names_of_one_text_are_told_apart(events: list[Wire], wire: Wire) -> None:
+def test_names_of_one_text_are_distinguished(events: list[Wire], wire: Wire) -> None:
     log = log_of(events, [])
 
     assert_own(projected(log), policy_of(wire))

@@ -328,7 +328,7 @@ class Overtaken(MemoryRecorder):
         return super().decide(decision, timeout_s=timeout_s, inline=inline)
 
 
-def test_when_somebody_is_faster_the_value_is_decided_anew() -> None:
+def test_when_somebody_is_faster_the_value_is_decided_again() -> None:
     recorder = Overtaken(iter([0.1, 0.2]))
 
     receipt = Producer(Log(recorder), "hook").grade("t:a", 0.9)

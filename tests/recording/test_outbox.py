@@ -303,7 +303,7 @@ def test_end_of_the_thread_reaches_waiters_and_the_next_call_restarts_it(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_callback_that_ends_its_thread_keeps_nobody_waiting(ledger: Ledger, gate: Gate) -> None:
+def test_a_callback_that_ends_its_thread_blocks_nothing(ledger: Ledger, gate: Gate) -> None:
     gate.open.clear()
     with turn(ledger) as recorder:
         recorder.message("user", "hi").add_done_callback(lambda _: sys.exit())

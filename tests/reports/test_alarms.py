@@ -101,7 +101,7 @@ def held(selections: int, rewards: int, **more: Any) -> Wire:
     return opened(arms={"x": {"alpha": 1.0, "beta": 9.0, "n": selections, "rewards": rewards}}, **more)
 
 
-def test_a_bandit_file_with_many_selections_and_no_reward_is_told() -> None:
+def test_a_bandit_file_with_many_selections_and_no_reward_is_reported() -> None:
     [alarm] = raised(log_of(held(87, 0, sessions=87)))
 
     assert alarm.kind == "no-rewards"
@@ -139,7 +139,7 @@ def graded_often(count: int, *rewards: float) -> list[Wire]:
     return events
 
 
-def test_a_grader_that_never_rewards_above_a_half_is_told() -> None:
+def test_a_grader_that_never_rewards_above_a_half_is_reported() -> None:
     [alarm] = raised(log_of(*graded_often(limits.REWARDLESS_COUNT, 0.5, 0.2)))
 
     assert alarm.what == "judge/overall: 30 credited grades and no reward above 0.5, so total_rewards stays 0."

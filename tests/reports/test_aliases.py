@@ -202,7 +202,7 @@ def test_linked_sessions_of_one_run_separate_two_names() -> None:
     assert ask(*events[:-1]).arm_aliases != {}
 
 
-def test_a_sanitised_form_tells_apart_what_its_session_saw() -> None:
+def test_a_sanitised_form_distinguishes_what_its_session_saw() -> None:
     events = [exposed("t:a/b", ABS), exposed("t:a_b", OTHER, alias=True)]
 
     assert "session t:a/b was shown lessons of" in refused(ask(*events)).why
@@ -223,7 +223,7 @@ def test_two_spellings_shown_in_one_run_are_not_proposed() -> None:
     assert refused(ask(*shown(REL), twice)).why == f"session t:both was shown both ./{REL} and {REL}"
 
 
-def test_what_an_alias_was_shown_with_is_told_of_its_arm_too() -> None:
+def test_what_an_alias_was_shown_with_is_listed_for_its_arm_too() -> None:
     both = exposed("t:both", SUB, OTHER)
 
     found = ask(*shown(REL, OTHER), both, arm_aliases={SUB: REL})
@@ -245,7 +245,7 @@ def test_names_whose_recorded_titles_differ_are_two_lessons() -> None:
     assert ask(titled("t:a", ABS, "Deploy"), titled("t:b", OTHER, None), exposed("t:c", REL)).arm_aliases != {}
 
 
-def test_details_that_are_no_titles_of_the_arms_are_passed_over() -> None:
+def test_details_that_are_no_titles_of_the_arms_are_skipped() -> None:
     odd = [
         exposed("t:b", OTHER, extra={"lessons": [{"title": "B"}, {"title": "C"}]}),
         exposed("t:c", OTHER, extra={"lessons": "B"}),

@@ -86,7 +86,7 @@ def test_arms_that_never_failed_win_by_their_evidence(arms: list[tuple[int, int]
     assert list(shares.values()) == pytest.approx([a / total for a, _ in arms], abs=1e-12)
 
 
-def test_very_sharp_posteriors_are_told_apart() -> None:
+def test_very_sharp_posteriors_are_distinguished() -> None:
     """A grid of 4,097 rewards has three points under Beta(5e5, 5e5); a deviation apart it is .76, by the Gaussian."""
     sharp, higher = (5e5, 5e5), (5e5 + 500.0, 5e5 - 500.0)
     gaussian = 0.5 * math.erfc(-1.0 / 2.0)

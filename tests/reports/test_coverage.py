@@ -62,7 +62,7 @@ def test_exposure_of_a_sanitised_form_counts_for_its_session() -> None:
     assert days(log) == [Day("importer", "1970-01-01", 1, 1, 0, 0, {}, complete=False, transcripts={"unknown": 1})]
 
 
-def test_what_stands_in_conflict_or_was_withdrawn_covers_nobody() -> None:
+def test_conflicting_or_withdrawn_rows_cover_nothing() -> None:
     twice = [exposed("t:a", "x", key="e"), exposed("t:a", "y", key="e")]
 
     assert [row.exposure for row in days(log_of(*twice))] == [0]

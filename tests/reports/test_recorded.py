@@ -78,7 +78,7 @@ def test_a_file_that_the_newest_session_was_paid_in_is_historical_newest() -> No
     assert [one.wrong for one in found.candidates if one.policy == "bound"] == [2]
 
 
-def test_an_update_that_nobody_recorded_is_what_the_log_lacks() -> None:
+def test_unrecorded_update_is_listed_as_missing_from_the_log() -> None:
     runner = Runner()
     runner.some()
     runner.update(["lessons/new.md"], 0.25, recorded=False)
@@ -243,7 +243,7 @@ def test_as_of_is_what_had_been_recorded_by_then() -> None:
     assert "bound" in [one.policy for one in found.fitting]
 
 
-def test_a_file_that_rightful_published_is_told() -> None:
+def test_a_file_that_rightful_published_is_reported() -> None:
     data = state({})
     assert ask(data, *TWO, published(hashlib.sha256(data).hexdigest())).notes[-1] == (
         "Rightful published this file itself (position 5)."
@@ -331,7 +331,7 @@ def test_the_time_of_a_file_is_its_newest_one() -> None:
 
 
 @pytest.mark.parametrize("value", [True, "2", 0, -1.0, None, 1e999, 10**400])
-def test_what_is_no_number_above_zero_is_passed_over_and_said(value: object) -> None:
+def test_what_is_no_number_above_zero_is_skipped_and_said(value: object) -> None:
     found = parse_state_file(
         json.dumps({"arms": {"x": {"alpha": value, "beta": 1.0}, "y": {"alpha": 2, "beta": 1}}}).encode()
     )
@@ -340,7 +340,7 @@ def test_what_is_no_number_above_zero_is_passed_over_and_said(value: object) -> 
     assert "1 of its arms could not be read" in found.notes[0]
 
 
-def test_a_context_that_is_none_is_passed_over() -> None:
+def test_a_context_that_is_none_is_skipped() -> None:
     odd = {"x": {"null": {"alpha": 2, "beta": 1}, "[1]": {"alpha": 2, "beta": 1}, "[": {"alpha": 2, "beta": 1}}}
     found = parse_state_file(json.dumps({"arms": {}, "contextual_arms": odd}).encode())
 

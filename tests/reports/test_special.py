@@ -120,7 +120,7 @@ def test_a_point_beyond_every_float_still_has_its_logarithm() -> None:
     assert special.tails(1e-3, 1.0, point).below == pytest.approx(math.exp(-2.0), rel=1e-12, abs=0.0)
 
 
-def test_more_evidence_than_can_be_told_apart_keeps_its_mean() -> None:
+def test_more_evidence_than_can_be_distinguished_keeps_its_mean() -> None:
     assert special.checked(3e20, 1e20) == pytest.approx((1e15, 1e15 / 3.0))
     assert special.checked(1e-300, 1.0) == (1e-12, 1.0)
     assert special.checked(1e15, 2.0) == (1e15, 2.0)

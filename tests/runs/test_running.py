@@ -114,7 +114,7 @@ def test_a_run_of_a_version_that_tells_more_is_known_too(tmp_path: Path) -> None
     assert later.others() == [LiveRun("run:b", "/w", "/w"), LiveRun("run:c", "/w", None)]
 
 
-def test_a_folder_that_cannot_be_written_is_told_and_no_reason_to_stop(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_and_no_reason_to_stop(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     held = LiveRunFiles([tmp_path / "file", tmp_path / "folder"], "a", LiveRun("run:a", "/", None))
@@ -124,7 +124,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_no_reason_to_stop(tmp_path:
     held.close()
 
 
-def test_what_stands_among_the_files_of_runs_and_is_none_hurts_nobody(tmp_path: Path) -> None:
+def test_foreign_file_among_the_files_of_runs_harms_nothing(tmp_path: Path) -> None:
     (tmp_path / "x.run").mkdir()
     (tmp_path / "y.run").symlink_to("/dev/zero")
 

@@ -100,7 +100,7 @@ def test_who_closes_while_a_turn_is_had_keeps_no_other_store_waiting(tmp_path: P
     assert not closing.is_alive()
 
 
-def test_who_opens_a_store_that_is_being_closed_waits_and_opens_it_anew(tmp_path: Path) -> None:
+def test_opening_a_store_while_it_closes_waits_and_succeeds(tmp_path: Path) -> None:
     recorder = LMDBRecorder(tmp_path / "s", kind="plain", create=True)
     held, opened = Held(recorder), list[list[int]]()
     first = begun(held.append)

@@ -245,7 +245,7 @@ def test_a_reader_that_slept_through_several_rounds_sees_the_last(disk: Disk) ->
         )
 
 
-def test_one_who_has_the_turn_after_the_tables_took_all_begins_anew(disk: Disk) -> None:
+def test_writer_begins_a_round_after_the_tables_took_all_rows(disk: Disk) -> None:
     one, two = disk.open(), disk.open()
     write(one, "1", "2")
     assert seen(two) == ["1", "2"]

@@ -174,7 +174,7 @@ def test_failed_sync_leaves_it_unknown_and_the_next_turn_rewrites_it(
     assert found(recorder) == [1, 2, 3]
 
 
-def test_a_turn_that_cannot_be_given_back_is_told_and_keeps_nobody_waiting(
+def test_a_turn_that_cannot_be_given_back_is_reported_and_blocks_nothing(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_lock = writer_of(recorder)._write_lock

@@ -56,7 +56,7 @@ def tail(request: pytest.FixtureRequest) -> JournalTail:
     return made
 
 
-def test_its_rows_are_told_by_position(tail: JournalTail) -> None:
+def test_its_rows_are_found_by_position(tail: JournalTail) -> None:
     assert tail.last == 14
     assert [tail.words(tail.row(at)) for at in range(11, 15)] == [(each.type, each.tags) for each in EVENTS]
     assert [tail.after(after, until) for after, until in ((10, 14), (0, 12), (12, 13), (14, 20), (3, 5), (8, 12))] == [

@@ -36,7 +36,7 @@ def take(ledger: rightful.Ledger, sent: list[dict[str, Any]]) -> None:
 @pytest.mark.sweep
 @EACH
 @pytest.mark.parametrize("seed", range(4))
-def test_a_sequence_of_records_tells_the_right_conversation(ledger: rightful.Ledger, case: Case, seed: int) -> None:
+def test_a_sequence_of_records_gives_the_right_conversation(ledger: rightful.Ledger, case: Case, seed: int) -> None:
     random_ = random.Random(seed)
     sent = bodies(case.records if seed == 0 or case.ordered else shuffled(case.records, random_))
     rest = list(sent)

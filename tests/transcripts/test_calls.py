@@ -78,7 +78,7 @@ def test_same_call_with_a_different_real_result_is_another_call() -> None:
     assert told(*events) == [(LS, "x", False), (LS, "y", False)]
 
 
-def test_the_same_call_told_again_behind_its_answer_is_one_call() -> None:
+def test_the_same_call_repeated_behind_its_answer_is_one_call() -> None:
     events = [call("1", LS), result("1", "x"), call("2", LS, "2"), call("3", LS, "3"), result("3", "x", "3")]
 
     assert told(*events) == [(LS, "x", False)]
@@ -146,7 +146,7 @@ def test_a_second_real_result_that_contradicts_the_first_is_not_lost() -> None:
     assert told(*events) == [(LS, "x", False), (None, "y", True), (None, "z", True)]
 
 
-def test_a_call_told_again_waits_for_its_real_result_behind_a_placeholder() -> None:
+def test_repeated_call_waits_for_its_real_result_after_a_placeholder() -> None:
     again = [call("2", LS, "2"), result("2", WAITS, "2", is_error=True), result("3", "y", "2")]
 
     assert told(call("1", LS), result("1", "x"), *again) == [(LS, "x", False), (LS, "y", False)]
@@ -185,7 +185,7 @@ def test_a_call_that_is_raised_anew_twice_is_one_by_whichever_interactions() -> 
     assert raised(*third[:2], *second, *first) == [("d", ["d", "b", "a"], None)]
 
 
-def test_a_call_raised_anew_is_another_where_no_interaction_names_both() -> None:
+def test_a_call_raised_again_is_another_where_no_interaction_names_both() -> None:
     asked = [call("1", LS, id_="a"), gate("1", "requested", "g", "a", "1")]
     again = [call("2", LS, "2", id_="b"), gate("2", "answered", "h", "b", "2"), result("2", "x", "2", id_="b")]
 

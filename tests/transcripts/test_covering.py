@@ -60,7 +60,7 @@ def test_an_undo_says_which_entries_it_took_back_and_they_say_so() -> None:
     assert [one["covered"] for one in found if one["kind"] == "history_popped"] == [[[2, 4]], [[6, 6]]]
 
 
-def test_a_call_is_taken_back_with_its_result() -> None:
+def test_a_call_is_removed_with_its_result() -> None:
     call = fact("tool_call.snapshotted", "c", call="x", name="n")
     found = entries(call, fact("tool_result.snapshotted", "r", call="x", output="y"), popped("p", span("c", "r")))
 
@@ -113,7 +113,7 @@ def test_an_undo_that_was_withdrawn_took_nothing_back() -> None:
     assert "covered" not in found[1]
 
 
-def test_what_its_teller_says_again_is_not_taken_back() -> None:
+def test_message_repeated_by_its_producer_is_not_removed() -> None:
     again = {"turn": "1", "index": 0}
     call = {"call": "x", "name": "n", "arguments": {"a": 1}}
     found = entries(

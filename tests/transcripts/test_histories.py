@@ -148,7 +148,7 @@ def test_history_is_omitted_if_another_producer_records_the_messages() -> None:
     assert folded(events).left_out == {"agents": 1}
 
 
-def test_a_producers_own_history_is_told_beside_its_events() -> None:
+def test_a_producers_own_history_is_shown_beside_its_events() -> None:
     message = fact("message.recorded", "1", role="user", content="a", producer="agents")
 
     assert told(message, batch("2", {"role": "assistant", "content": "b"})) == [("user", "a"), ("assistant", "b")]
@@ -174,7 +174,7 @@ def test_a_history_whose_ids_are_its_own_is_left_out() -> None:
     assert folded(events).left_out == {"other": 1}
 
 
-def test_of_a_history_that_shares_ids_what_has_an_id_is_told_once() -> None:
+def test_of_a_history_that_shares_ids_what_has_an_id_is_shown_once() -> None:
     call = {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c", "output": "x"}
     more = {"type": "message", "role": "assistant", "id": "m2", "content": "more"}

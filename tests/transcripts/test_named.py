@@ -137,7 +137,7 @@ def test_a_session_that_said_nothing_has_an_empty_transcript(ledger: rightful.Le
     assert document["started"]["harness"] == "codex"
 
 
-def test_whose_continuation_a_session_is_is_told_by_the_name_that_knows(ledger: rightful.Ledger) -> None:
+def test_continued_session_is_shown_by_the_name_that_has_the_link(ledger: rightful.Ledger) -> None:
     forked = fact("session.started", "2", session="u:n", harness="codex", extra={"forked_from": "u:m", "cli": 1})
     run = fact("session.started", "1", session="t:w", harness="run", extra={"cli": 2})
     ledger.append([run, forked, said("u:n", "hi"), linked("t:w", "u:n")])

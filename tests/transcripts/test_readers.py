@@ -87,7 +87,7 @@ def test_runner_gets_the_text_of_a_result_and_the_api_its_data() -> None:
     assert ran[0]["content"][1] == RESULT | {"output": {"n": 1}}
 
 
-def test_a_result_is_told_behind_its_call_whenever_it_came() -> None:
+def test_a_result_is_shown_behind_its_call_whenever_it_came() -> None:
     events = [call(turn="1"), said("1", "user", "on", turn="2"), result(turn="2")]
 
     assert both(*events)[0] == [{"role": "assistant", "content": [CALL, RESULT]}, {"role": "user", "content": "on"}]
@@ -105,7 +105,7 @@ def test_result_without_call_and_call_without_result_are_read() -> None:
 @pytest.mark.parametrize(
     "kind", ["thought.recorded", "history.cleared", "turn.ended", "interaction.answered", "usage.recorded"]
 )
-def test_what_is_no_part_of_the_conversation_is_not_told(kind: str) -> None:
+def test_what_is_no_part_of_the_conversation_is_not_shown(kind: str) -> None:
     more: dict[str, Any] = {
         "turn.ended": {"turn": "1"},
         "interaction.answered": {"interaction": "i"},
@@ -115,7 +115,7 @@ def test_what_is_no_part_of_the_conversation_is_not_told(kind: str) -> None:
     assert both(fact(kind, **more.get(kind, {})), said("1", "system", "rules")) == ([], [])
 
 
-def test_what_came_late_is_not_told() -> None:
+def test_what_came_late_is_not_shown() -> None:
     [late] = [case for case in CASES if case.number == "2.15"]
     transcript = folded(wires(late.records), NAME)
 
@@ -127,7 +127,7 @@ def test_what_came_late_is_not_told() -> None:
     ]
 
 
-def test_a_late_result_is_not_told_and_its_call_is() -> None:
+def test_a_late_result_is_not_shown_and_its_call_is() -> None:
     end = fact("turn.ended", "e", turn="1", index=1)
     events = [call(turn="1", index=0), end, result(turn="1", index=2)]
 
@@ -138,7 +138,7 @@ def test_content_that_json_cannot_hold_is_escaped() -> None:
     assert both(said("1", "user", "\ud800"))[0] == [{"role": "user", "content": "\x1ad800"}]
 
 
-def test_what_was_withdrawn_is_not_told() -> None:
+def test_what_was_withdrawn_is_not_shown() -> None:
     one = said("1", "user", "go")
     id_ = rows_of(log_of([one]))[0].envelope.id
 

@@ -87,7 +87,7 @@ CALLS: list[tuple[list[Wire], tuple[Any, ...]]] = [
 
 
 @pytest.mark.parametrize(("items", "right"), CALLS)
-def test_a_call_of_any_kind_of_tool_is_told_with_its_result(items: list[Wire], right: tuple[Any, ...]) -> None:
+def test_a_call_of_any_kind_of_tool_is_shown_with_its_result(items: list[Wire], right: tuple[Any, ...]) -> None:
     [one] = entries(batch("1", *items))
 
     assert (one["call"], one["name"], one["arguments"], one.get("output")) == right

@@ -69,7 +69,7 @@ def hooked(folder: Path) -> None:
             assert [one.outcome for one in receipts] == ["appended"]
 
 
-def test_the_files_of_claude_code_tell_the_conversation(folder: Path) -> None:
+def test_the_files_of_claude_code_give_the_conversation(folder: Path) -> None:
     imported(folder)
 
     assert told(folder) == RIGHT

@@ -165,7 +165,7 @@ def test_items_cut_from_their_reasoning_by_the_window_are_not_proven(ledger: Led
     asyncio.run(play())
 
 
-def test_what_others_put_between_is_not_taken_for_the_answer_that_comes(ledger: Ledger) -> None:
+def test_items_of_others_are_not_treated_as_the_coming_answer(ledger: Ledger) -> None:
     async def play() -> None:
         session = LedgerSession("chat", ledger, should_trigger_compaction=never)
         hooks, wrapper, agent = session.hooks(), RunContextWrapper(None), app()

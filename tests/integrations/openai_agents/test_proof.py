@@ -251,7 +251,7 @@ def test_covers_are_ranges_of_what_stands_one_after_the_other() -> None:
     assert ranges(ids, ()) == ()
 
 
-def test_marks_are_made_once_a_session_and_anew_for_another_kind_of_them() -> None:
+def test_marks_are_made_once_a_session_and_again_for_another_kind_of_them() -> None:
     runs, made = Runs(None), []
 
     def other(item: Any) -> Mark:

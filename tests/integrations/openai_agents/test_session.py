@@ -243,7 +243,7 @@ def test_refusal_of_a_long_id_gives_the_limit_and_only_its_beginning(
 
 
 @pytest.mark.parametrize("good", ["x" * 1_010, "a b/../c", "Ünï:x", "unknown2"], ids=repr)
-def test_an_id_is_kept_as_it_is(good: str, ledger: Ledger) -> None:
+def test_an_id_is_kept_unchanged(good: str, ledger: Ledger) -> None:
     session = LedgerSession(good, ledger)
     added(session, user("a"))
 
@@ -314,7 +314,7 @@ def test_what_is_no_model_that_compacts_is_refused_at_once(bad: Any, ledger: Led
         LedgerSession("chat", ledger, model=bad)
 
 
-def test_a_file_is_no_ledger_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_file_is_no_ledger_and_stays_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "conversations.db"
     file.write_bytes(b"SQLite format 3")
 

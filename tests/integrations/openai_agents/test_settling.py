@@ -121,7 +121,7 @@ def test_loop_closed_before_the_outcome_does_not_block_the_next_call(
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # it never ends, as it should
 
 
-def test_a_cancelled_read_is_over_at_once_and_keeps_nobody_waiting(
+def test_a_cancelled_read_is_over_at_once_and_blocks_nothing(
     session: LedgerSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -242,7 +242,7 @@ def test_a_session_writes_without_the_thread_that_writes_for_others(session: Led
     assert recorder._store.writer._thread is not None
 
 
-def test_an_append_whose_answer_was_lost_is_asked_again_and_stands_once(
+def test_append_with_a_lost_answer_is_repeated_and_stored_once(
     session: LedgerSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_answers(monkeypatch, session.ledger, times=2)

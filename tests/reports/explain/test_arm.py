@@ -105,7 +105,7 @@ def test_decays_and_losses_of_another_updater_are_rows_of_their_own() -> None:
     assert_arms_add_up(projected(log), policy_of(gptme))
 
 
-def test_what_decay_leaves_of_each_credit_is_told_as_of_the_time_asked() -> None:
+def test_what_decay_leaves_of_each_credit_is_shown_as_of_the_time_asked() -> None:
     log = log_of(exposed("t:a", "x", at=100), graded("t:a", 1.0), exposed("t:b", "x", at=160), graded("t:b", 1.0))
     policy = policy_of({"decay": {"mode": "time", "half_life": 60.0}})
 

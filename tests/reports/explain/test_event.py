@@ -30,7 +30,7 @@ def event(log: FakeLog, position: int, as_of: int | None = None, **policy: Any) 
     return explain_event(projected(log), log, policy_of(policy), position, as_of=as_of)  # type: ignore[arg-type]
 
 
-def test_a_row_is_told_as_it_stands_with_what_it_says() -> None:
+def test_row_is_shown_unchanged_with_its_fields() -> None:
     log = log_of(exposed("t:a", "x", withheld=("y",)), graded("t:a", 0.8))
 
     found = event(log, 1)
@@ -181,7 +181,7 @@ def test_a_position_that_is_not_there_is_refused() -> None:
             event(log, position)
 
 
-def test_without_projections_the_row_is_told_and_its_use_is_not() -> None:
+def test_without_projections_the_row_is_reported_and_its_use_is_not() -> None:
     log = log_of(exposed("t:a", "x"), graded("t:a", 0.8))
 
     found = explain_event(None, log, policy_of({}), 1)  # type: ignore[arg-type]

@@ -102,7 +102,7 @@ def _remedies(found: SessionExplained, session: str, state: str) -> list[Remedy]
     return rows[-1].remedies
 
 
-def test_a_run_that_waits_is_told_which_grade_would_end_it() -> None:
+def test_pending_run_shows_which_grade_would_end_it() -> None:
     log = log_of(exposed("u:n", "x"), linked("t:a", "u:n"))
     found = explained(log, "u:n")
     assert (found.pending, found.run) == (True, "t:a")
@@ -145,7 +145,7 @@ def test_a_policy_that_is_said_to_make_a_grade_count_does(events: list[Wire], st
 
 
 @pytest.mark.parametrize(("session", "events", "state"), [case[1:4] for case in CASES], ids=[case[0] for case in CASES])
-def test_a_placeholder_that_nobody_filled_in_is_refused_where_it_stands(
+def test_a_placeholder_that_is_not_filled_in_is_refused_with_its_place(
     session: str, events: list[Wire], state: str
 ) -> None:
     found = explained(log_of(*events), session)

@@ -134,7 +134,7 @@ IN_SHORT: list[tuple[str, list[Wire], str]] = [
 
 
 @pytest.mark.parametrize(("session", "events", "said"), IN_SHORT, ids=[one[2][:20] for one in IN_SHORT])
-def test_why_a_grade_pays_nobody_is_said_in_short_too(session: str, events: list[Wire], said: str) -> None:
+def test_why_a_grade_pays_nothing_is_said_in_short_too(session: str, events: list[Wire], said: str) -> None:
     facts = projected(log_of(*events)).catch_up()
     number = facts.names.texts.find(session)
     assert number is not None
@@ -191,7 +191,7 @@ def test_an_exposure_says_what_became_of_it_and_why(session: str, events: list[W
     assert fates(session, *events)[0] == (state, reason)
 
 
-def test_an_arm_shown_again_and_one_that_weighs_nothing_are_told_apart() -> None:
+def test_repeated_arm_and_weightless_arm_are_distinguished() -> None:
     again = [exposed("t:a", "x", "y"), exposed("t:a", "x", at=150), exposed("t:a", "x", "z", at=160), GRADE]
 
     assert [state for state, _ in fates("t:a", *again)] == ["paid", "repeated", "paid"]
@@ -359,7 +359,7 @@ def test_verdict_counts_no_rows_of_a_name_that_only_fits(
     assert bool(found.remedies) == pending
 
 
-def test_two_names_of_one_text_are_told_apart() -> None:
+def test_two_names_of_one_text_are_distinguished() -> None:
     twins = [exposed("t:a-b", "x"), exposed("t:a-b", "y", alias=True), graded("t:a/b", 0.8)]
     assert grade_of("t:a/b", *twins)[1] == (
         "No exposure fits t:a/b exactly, and more than one name fits as a sanitised form: "
