@@ -63,13 +63,13 @@ def test_bytes_published_to_another_file_are_refused(tmp_path: Path, how: str) -
         target.parent.rename(other.parent)
         advice = (
             f"Plan with --rebuild, which uses only the log. Or `rightful backfill rollback --target {other} "
-            f"--publication {stands(path, target).publication}` restores the content from before the publication "
-            f"here, and a new plan opens it."
+            f"--publication {stands(path, target).publication}` restores the content from before the publication, "
+            f"and a new plan opens it."
         )
     else:
         other.parent.mkdir()
         shutil.copy(target, other)
-        advice = f"Plan with --target {target} if that is the file, or with --rebuild, which uses only the log."
+        advice = f"Plan with --rebuild, which uses only the log, or with --target {target} if that is the file."
 
     with pytest.raises(TargetError) as refused:
         plan_of(path, other, force=True)
@@ -80,6 +80,19 @@ def test_bytes_published_to_another_file_are_refused(tmp_path: Path, how: str) -
     )
     assert other.read_bytes() == before
     assert numbers(other) == FIRST
+
+
+def test_copy_of_a_publication_that_was_rolled_back_is_refused(tmp_path: Path) -> None:
+    """Nothing is in force that could be undone here."""
+    path, target = published(tmp_path)
+    copy = shutil.copy(target, tmp_path / "copy.json")
+    taken_back(path, target)
+    target.unlink()
+
+    with pytest.raises(TargetError) as refused:
+        plan_of(path, Path(copy))
+
+    assert str(refused.value).endswith("would be lost here. Plan with --rebuild, which uses only the log.")
 
 
 def test_moved_file_is_rebuilt_or_counts_if_the_policy_names_the_other(tmp_path: Path) -> None:

@@ -236,7 +236,6 @@ def _compute_again(books: Books, plan: Plan, seen: FileState, chain: list[Publis
 
 
 def _check_not_superseded(real: str, plan: Plan, chain: list[Published], mine: str) -> None:
-    """Refuse a plan whose publication was rolled back, or after which another was published."""
     if any(publication.rolled_back == mine for publication in chain):
         raise TargetChangedError(real, "the plan was applied, and its publication was rolled back")
     if (chain[-1].id if chain else None) not in {plan.supersedes, mine}:

@@ -138,16 +138,19 @@ def _check_ours(every: dict[str, list[Published]], real: str, sha256: str, polic
     ]
     if sha256 in here or not to or any(fnmatchcase(name, pattern) for name in to for pattern in policy.balances or ()):
         return
-    there, force = to[-1], in_force(every[to[-1]])[-1]
-    command = ["rightful", "backfill", "rollback", "--target", real, "--publication", force.id]
+    there, advice = to[-1], "Plan with --rebuild, which uses only the log."
+    if os.path.lexists(there):
+        advice = f"{advice[:-1]}, or with --target {shlex.quote(there)} if that is the file."
+    elif in_place := in_force(every[there]):
+        command = ["rightful", "backfill", "rollback", "--target", real, "--publication", in_place[-1].id]
+        advice += (
+            f" Or `{shlex.join(command)}` restores the content from before the publication, and a new plan opens it."
+        )
     raise TargetError(
         real,
         f"these bytes were published to {there}, so the file was moved or copied from there, and the numbers "
         f"opened there would be lost here",
-        f"Plan with --target {shlex.quote(there)} if that is the file, or with --rebuild, which uses only the log."
-        if os.path.lexists(there)
-        else f"Plan with --rebuild, which uses only the log. Or `{shlex.join(command)}` restores the content from "
-        f"before the publication here, and a new plan opens it.",
+        advice,
     )
 
 
