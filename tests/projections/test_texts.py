@@ -21,7 +21,8 @@ def test_it_answers_as_a_dict_of_numbers_does(known: list[str], other: str, rece
         assert [texts.find(text) for text in known] == list(range(len(known)))
         assert texts.find(other) == (known.index(other) if other in known else None)
 
-    assert list(texts) == texts[:] == known
+    assert list(texts) == texts.between(0) == known
+    assert texts.between(0, 2) == known[:2]
     assert [texts[number] for number in range(len(known))] == known
 
 

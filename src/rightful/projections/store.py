@@ -270,7 +270,7 @@ def _values(facts: Facts, before: dict[str, int]) -> Iterator[tuple[str, bytes]]
             for number, part in _chunks(len(table), before.get(name, 0)):
                 yield f"{name}/{column}/{number:08d}", values[part].tobytes()
     for number, part in _chunks(len(facts.names), before.get("names", 0)):
-        yield f"names/texts/{number:08d}", msgspec.msgpack.encode(facts.names.texts[part])
+        yield f"names/texts/{number:08d}", msgspec.msgpack.encode(facts.names.texts.between(part.start, part.stop))
     for column in Names.COLUMNS:
         values = facts.names.column(column)
         for number, part in _chunks(len(facts.names)):

@@ -24,14 +24,7 @@ _NAN = float("nan")
 
 
 class Batch(NamedTuple):
-    """Rows of one type.
-
-    Attributes:
-        positions: Where they stand; ascending.
-        names: The number of each session's name.
-        envelopes: What the ledger states about each.
-        bodies: What each says.
-    """
+    """Rows of one type, by ascending position, with the number of each session's name."""
 
     positions: Ints
     names: list[int]

@@ -323,13 +323,7 @@ class TurnRecords:
 
 
 class End(Struct, frozen=True):
-    """What a `turn.ended` says of its turn.
-
-    Attributes:
-        count: How many indexes the turn has; None if it does not say.
-        dropped_count: How many events its producer knows it lost.
-        previous: The turn before it.
-    """
+    """What a `turn.ended` says: how many indexes its turn has, how many events were lost, and the turn before it."""
 
     count: int | None
     dropped_count: int

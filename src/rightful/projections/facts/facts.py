@@ -63,14 +63,7 @@ class Aside(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Correction(NamedTuple):
-    """A grade that another one of the same grader and session replaces, since its time was wrong.
-
-    Attributes:
-        position: The position of the grade that says so.
-        name: The session's number.
-        grader: The grader's number.
-        seq: The `seq` of the grade that was wrong.
-    """
+    """A grade that another one, at `position`, of the same grader and session replaces, since its time was wrong."""
 
     position: int
     name: int
@@ -79,13 +72,7 @@ class Correction(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """A row that names a session.
-
-    Attributes:
-        position: Its position.
-        is_start: Whether it starts the session.
-        id: Its event id.
-    """
+    """A row that names a session."""
 
     position: int
     is_start: bool
@@ -93,15 +80,7 @@ class Mention(NamedTuple):
 
 
 class IdentityClaim(NamedTuple):
-    """A row whose transcript path, or whose file's name, names another session than its own.
-
-    Attributes:
-        position: The row's position.
-        name: The number of the session that it is recorded under.
-        named: The id that the path or the file's name has.
-        event: The row's event id.
-        revision: The row's revision.
-    """
+    """A row whose transcript path, or whose file's name, has the id of another session than its own: `named`."""
 
     position: int
     name: int
@@ -293,10 +272,8 @@ class Facts:
     def _add_shown(self, name: int, at_us: int, position: int, context: int, flags: int, arms: tuple[Any, ...]) -> int:
         number, start = self.arms.number, len(self.arms_shown)
         self.arms_shown.extend(array("i", [number(listed.arm) for listed in arms]))
-        row = self.shown.append(name, at_us, position, context, flags, start, len(arms))
-        if self.touched is not None:
-            self.touched.add(name)
-        return row
+        self.touch(name)
+        return self.shown.append(name, at_us, position, context, flags, start, len(arms))
 
     def grade(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """A grade: its reward, its target, what it says of single arms."""
@@ -344,8 +321,7 @@ class Facts:
         name = self.names.number(_session(envelope), values[0], alias=alias)
         grader = self.graders.number((envelope.producer, rubric))
         self.grades.append(name, grader, envelope.at_us, *values, FILE_TIME if envelope.at_basis else 0)
-        if self.touched is not None:
-            self.touched.add(name)
+        self.touch(name)
         return name
 
     def link(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
@@ -363,8 +339,7 @@ class Facts:
         evidence = EVIDENCE.index(body.evidence) if body.evidence else 0
         self.links.append(position, session, other, relation, evidence, unlink)
         self.names.connect(session, other)
-        self.touch(session)
-        self.touch(other)
+        self.touch_all([session, other])
 
     def start(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """A session's start; two nonces under one name make its run ambiguous."""
@@ -495,13 +470,7 @@ class Facts:
         return [position for position, _ in rows.values()]
 
     def withdrawals(self, event_id: str, through: int, by: str | None = None) -> list[tuple[int, int]]:
-        """Return (position, revision) of each withdrawal of an id that is in force at a position.
-
-        Args:
-            event_id: The id.
-            through: The last position that counts.
-            by: Only what this producer withdrew, and did not withdraw again; all if None.
-        """
+        """Return (position, revision) of each withdrawal of an id in force at a position, `by` one producer or all."""
 
         def values(of: str) -> list[tuple[int, int, str, str]]:
             return [row for row in self.withdrawn.get(of, ()) if row[0] <= through and by in {None, row[3]}]

@@ -124,7 +124,7 @@ def _fold_plain(facts: Facts, page: Page) -> Collection[str]:
         facts.links.order_from(links, "pos")
     if places.keys() >= _GRADES:
         facts.grades.order_from(grades, "pos")
-    facts.tick_all(_event_times_us(page, places), page.after + 1)
+    facts.tick_all([event_time_us(envelope) for envelope in page.envelopes], page.after + 1)
     return places.keys()
 
 
@@ -144,13 +144,6 @@ def _fold_each(facts: Facts, page: Page) -> None:
         if envelope.outcome == "conflict":
             facts.conflict(envelope, position)
         facts.tick(event_time_us(envelope), position)
-
-
-def _event_times_us(page: Page, kinds: Collection[str]) -> list[int]:
-    """Return what the rows of a page say of the time; a call for each only where one is a publication."""
-    if "posterior.published" in kinds:
-        return [event_time_us(envelope) for envelope in page.envelopes]
-    return [envelope.at_us for envelope in page.envelopes]
 
 
 def event_time_us(envelope: Envelope) -> int:

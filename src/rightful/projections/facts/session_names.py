@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
 
 import numpy as np
 
@@ -35,13 +34,6 @@ _FEW_NAMES = 256
 _TEXTS_AT_ONCE = 1 << 14
 _COARSE = re.compile(r"[^a-zA-Z0-9]")
 _COARSE_ASCII = bytes(at if chr(at).isascii() and chr(at).isalnum() else ord("_") for at in range(256))
-
-
-class FirstLeft(Protocol):
-    """Finds the first row that names a session."""
-
-    def __call__(self, number: int, through: int, *, is_start: bool) -> int:
-        """Return the first row up to a position that names or starts a session and was not withdrawn by then."""
 
 
 class Names:
@@ -71,7 +63,7 @@ class Names:
         self.by = array("i")
         self.seen_us = array("q")
         self.seen_basis = array("B")
-        self.first_left: FirstLeft | None = None
+        self.first_left: Callable[..., int] | None = None  # `Facts.first_left`
         self._without_row: list[int] = []
         self._parent = array("i")
         self._ring = array("i")
@@ -303,7 +295,9 @@ class Names:
             return
         coarse = np.concatenate(
             [
-                np.array([_coarse_of(text.removeprefix("\0")) for text in self.texts[start : start + _TEXTS_AT_ONCE]])
+                np.array(
+                    [_coarse_of(text.removeprefix("\0")) for text in self.texts.between(start, start + _TEXTS_AT_ONCE)]
+                )
                 for start in range(len(values), len(self.texts), _TEXTS_AT_ONCE)
             ]
         )
@@ -314,11 +308,10 @@ class Names:
         self._sorted = (values[place], order[place])
 
     def _of_coarse(self, coarse: int) -> list[int]:
-        """Return all names of one coarse form."""
         self.index(_TAIL_NAMES)
         values, order = self._sorted
         begin = len(values) + sum(map(len, self._tail.values()))
-        for number, text in enumerate(self.texts[begin:], begin):
+        for number, text in enumerate(self.texts.between(begin), begin):
             self._tail.setdefault(_coarse_of(text.removeprefix("\0")), []).append(number)
         low, high = np.searchsorted(values, coarse, "left"), np.searchsorted(values, coarse, "right")
         return [*order[low:high].tolist(), *self._tail.get(coarse, ())]
@@ -327,7 +320,7 @@ class Names:
         """Return the number of each name's namespace."""
         spaces = self._spaces
         for start in range(len(self._space), len(self.texts), _TEXTS_AT_ONCE):
-            for text in self.texts[start : start + _TEXTS_AT_ONCE]:
+            for text in self.texts.between(start, start + _TEXTS_AT_ONCE):
                 self._space.append(spaces.setdefault(text.partition(":")[0].removeprefix("\0"), len(spaces)))
         return np.array(self._space, np.int64)
 
@@ -376,7 +369,7 @@ class Names:
 
     def _mentioned(self, through: int, *, prefixed: bool = False) -> Iterator[str]:
         for start in range(0, len(self.texts), _TEXTS_AT_ONCE):
-            for number, text in enumerate(self.texts[start : start + _TEXTS_AT_ONCE], start):
+            for number, text in enumerate(self.texts.between(start, start + _TEXTS_AT_ONCE), start):
                 if self.first[number] <= through:
                     yield text if prefixed else text.removeprefix("\0")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import overload
 
 RECENT_TEXTS = 1 << 16
 _SPARSE = 2  # slots a text at least: fewer make long searches
@@ -37,17 +36,14 @@ class Texts:
     def __iter__(self) -> Iterator[str]:
         return (self[number] for number in range(len(self)))
 
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[str]: ...
-    def __getitem__(self, at: int | slice) -> str | list[str]:
-        """Return one text by its number, or several."""
-        if isinstance(at, slice):
-            first, end, step = at.indices(len(self))
-            ends = [self._ends[first - 1] if first else 0, *self._ends[first:end]]
-            return [self._blob[begin:stop].decode() for begin, stop in pairwise(ends)][::step]
-        return self._text(at).decode()
+    def __getitem__(self, number: int) -> str:
+        """Return one text by its number."""
+        return self._text(number).decode()
+
+    def between(self, first: int, end: int | None = None) -> list[str]:
+        """Return the texts from one number to before another; to the last if None."""
+        ends = [self._ends[first - 1] if first else 0, *self._ends[first:end]]
+        return [self._blob[begin:stop].decode() for begin, stop in pairwise(ends)]
 
     def add(self, text: str) -> int:
         """Add a text that is not here, and return its number."""

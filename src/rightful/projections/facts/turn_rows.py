@@ -7,6 +7,7 @@ ended. A ledger without transcripts has none of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from hashlib import blake2b
 
 import numpy as np
@@ -110,21 +111,15 @@ class _Group:
             self._loose_count = (self._loose_count or 0) + is_first(row)
 
     def _overwrite(self, row: Stored) -> None:
-        try:
-            is_overwritten = overwrites(row)
-        except UpgradeError:  # as with an end
-            return
-        if is_overwritten:
-            self._others.append((OVERWRITTEN, 0, 0, 0, 0))
+        with suppress(UpgradeError):  # as with an end
+            if overwrites(row):
+                self._others.append((OVERWRITTEN, 0, 0, 0, 0))
 
     def _withdraw(self, row: Stored) -> None:
-        try:
-            found = withdrawal_of(row)
-        except UpgradeError:  # as with an end
-            return
-        if found is not None:
-            own = _row_hashed(found.id, 1)
-            self._others.append((WITHDRAWN, 0, own, 0, _row_hashed(found.of, found.revision)))
+        with suppress(UpgradeError):  # as with an end
+            if (found := withdrawal_of(row)) is not None:
+                own = _row_hashed(found.id, 1)
+                self._others.append((WITHDRAWN, 0, own, 0, _row_hashed(found.of, found.revision)))
 
     def _end(self, row: Stored) -> None:
         try:

@@ -54,7 +54,6 @@ def _mentions(log: Log, facts: Facts, number: int) -> list[Mention]:
 
 
 def _as_other(log: Log, facts: Facts, number: int) -> list[Mention]:
-    """Return the rows that link a session as the other one."""
     positions = facts.links["pos"][np.flatnonzero(facts.links["other"] == number)].tolist()
     rows = (next(iter(log.scan(position - 1, position)))[0] for position in positions)
     return [Mention(row.position, is_start=False, id=row.envelope.id) for row in rows]

@@ -22,7 +22,7 @@ also show entries that came after their turn was closed, erased or withdrawn ent
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from rightful.log.rows import Stored
 from rightful.projections.facts.completeness import completeness_of
@@ -54,7 +54,7 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
         UpgradeError: A row is of a newer type or version. Upgrade and try again.
     """
     gathered = SessionRows(keeps=revisions)
-    found = completeness_of(_through(gathered, rows))
+    found = completeness_of(map(gathered.take, rows))  # the rows are read once
     facts = gathered.facts()
     sources = Sources(parts_of(facts))
     parts: list[Part] = sources.parts
@@ -79,10 +79,3 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
     if gathered.annotations or transcript.entries:
         transcript.names = [session]
     return transcript
-
-
-def _through(gathered: SessionRows, rows: Iterable[Stored]) -> Iterator[Stored]:
-    """Yield rows on, having gathered each: they are read once."""
-    for row in rows:
-        gathered.take(row)
-        yield row

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from rightful import limits
 from rightful.log.refine import grows
@@ -46,10 +46,13 @@ class EntryBuilder:
         return [(entry, group) for _, entry, group in placed]
 
     def _entry(self, group: list[Part]) -> Entry:
-        """Return the entry of parts that say one thing."""
         part = group[0]
         entry = self._begun(part.kind, group)
-        fields = part.fields if part.kind != "turn_ended" else _last_defined(group)
+        fields = (
+            part.fields
+            if part.kind != "turn_ended"
+            else {name: value for part in group for name, value in part.fields.items() if value is not None}
+        )
         shown = group[-1].fields if part.kind in {"message", "thought"} else fields
         match part.kind:
             case "message" | "thought":
@@ -79,7 +82,6 @@ class EntryBuilder:
         return entry
 
     def _call(self, call: Call) -> Entry:
-        """Return the entry of a call, its result in it."""
         versions = versions_by_rank(call, self._shows_messages)
         all_calls = sorted(
             (part for version in call.versions for part in version.calls), key=lambda part: part.fact.position
@@ -117,7 +119,6 @@ class EntryBuilder:
     def _begun(
         self, kind: str, group: list[Part], behind: list[Part] | None = None, shown: Part | None = None
     ) -> Entry:
-        """Return an entry with what each kind has."""
         part = group[0]
         fact = part.fact
         envelope = fact.rows[0].envelope
@@ -131,7 +132,8 @@ class EntryBuilder:
             is_agents = part.fields.get("role") not in NO_AGENTS
             entry.agent = _or_unset(getattr(fact.body, "agent", None) if is_agents else None)
         self._mark(entry, shown or part)
-        facts = list(dict.fromkeys(part.fact for part in behind or group if part.ordinal == 0 or _is_whole(part)))
+        whole = [part for part in behind or group if part.kind != "usage" or part.fact.kind == "usage"]
+        facts = list(dict.fromkeys(part.fact for part in whole if not part.ordinal))
         if conflicts := [row for fact in facts for row in fact.conflicts]:
             entry.conflicts = [_row(row) for row in conflicts]
         if self._rows:
@@ -157,19 +159,8 @@ class EntryBuilder:
             entry.erased = True
 
 
-def _is_whole(part: Part) -> bool:
-    """Return whether a part is its whole fact, and not an item or the usage of a batch."""
-    return part.ordinal is None and (part.kind != "usage" or part.fact.kind == "usage")
-
-
 def _parts(call: Call) -> list[Part]:
     return [part for version in call.versions for part in (*version.calls, *version.results)]
-
-
-def _summary(fact: Fact) -> str | UnsetType:
-    """Return the tool's own summary of a compaction, if it is recorded besides the items."""
-    text = (_extra(fact) or {}).get("message")
-    return text if isinstance(text, str) and text else UNSET
 
 
 def _or_unset(value: Any) -> Any:  # noqa: ANN401 - a field of any type
@@ -183,7 +174,8 @@ def _put_covers(entry: Entry, part: Part) -> None:
     entry.covers = UNSET if covers is UNSET else msgspec.to_builtins(covers)
     entry.mode, entry.response_id = _or_unset(fields.get("mode")), _or_unset(fields.get("response_id"))
     if is_compaction:
-        entry.items, entry.text = fields.get("items", UNSET), _summary(part.fact)
+        summary = (_extra(part.fact) or {}).get("message")
+        entry.items, entry.text = fields.get("items", UNSET), summary if summary and isinstance(summary, str) else UNSET
 
 
 def _put_text(entry: Entry, fields: Mapping[str, Any]) -> None:
@@ -196,13 +188,6 @@ def _put_text(entry: Entry, fields: Mapping[str, Any]) -> None:
         entry.extra = {"encrypted_content": fields["sealed"]}
     if found is not None and not isinstance(found, str):
         entry.content = found
-
-
-def _last_defined(group: list[Part]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for part in group:
-        out |= {name: value for name, value in part.fields.items() if value is not None}
-    return out
 
 
 def _row(row: Stored) -> Row:
@@ -224,11 +209,11 @@ def _once(parts: Iterable[Part], calls: list[Call]) -> list[list[Part]]:
     A turn ends once, and a history is compacted once at each `boundary`. Repeats of one request or
     answer are one group; so are two parts of one producer at one index of one turn, and a history's items of one id.
     """
-    named = _Named(calls)
+    finder = _CallFinder(calls)
     found: list[list[Part]] = []
     of_key: defaultdict[object, deque[list[Part]]] = defaultdict(lambda: deque(maxlen=limits.TOLD_APART))
     for part in parts:
-        groups = of_key[_key(part, named)]
+        groups = of_key[_key(part, finder)]
         group = next((group for group in groups if _says_again(part, group[-1])), None)
         if group is None:
             group = []
@@ -238,7 +223,7 @@ def _once(parts: Iterable[Part], calls: list[Call]) -> list[list[Part]]:
     return found
 
 
-def _key(part: Part, named: _Named) -> object:
+def _key(part: Part, finder: _CallFinder) -> object:
     fact, fields = part.fact, part.fields
     if not fields or fact.withdrawn:
         return part.at
@@ -247,7 +232,7 @@ def _key(part: Part, named: _Named) -> object:
     if (boundary := _boundary(part)) is not None:
         return part.kind, fact.producer, boundary
     if "interaction" in fields:
-        about = named.call_of(fields.get("payload"), part.at)
+        about = finder.call_of(fields.get("payload"), part.at)
         return part.kind, fields["interaction"], about
     if part.ordinal is not None:
         return (part.kind, fields["id"], _hashed(part)) if "id" in fields else part.at
@@ -290,7 +275,7 @@ def _unnamed(payload: object) -> object:
     return {name: value for name, value in payload.items() if name not in _CALL_NAMES}
 
 
-class _Named:
+class _CallFinder:
     """Finds the call that an interaction names."""
 
     def __init__(self, calls: list[Call]) -> None:

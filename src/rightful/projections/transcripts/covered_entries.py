@@ -45,7 +45,6 @@ class CoveredEntries:
         return [item.id for item in self._view.items]
 
     def _take_all(self, facts: Iterable[Fact]) -> None:
-        """Add the facts of one session."""
         known = sorted(facts, key=lambda fact: fact.place)
         is_appended = any(fact.kind == "history_appended" and not fact.withdrawn for fact in known)
         for fact in known:
@@ -102,7 +101,6 @@ class CoveredEntries:
                 self._resolve(entry, parts, places, entries)
 
     def _mark(self, entry: Entry, parts: list[Part]) -> None:
-        """Mark a retracted entry, unless its producer recorded it again."""
         if entry.kind == "history_compacted":
             return
         whose = {part.fact.producer for part in parts if self._popped.intersection(_items(part))}
@@ -117,7 +115,7 @@ class CoveredEntries:
         found = [(entries[first], entries[last]) for first, last in ranges(numbers)]
         entry.covered = [[entry.position for entry in ends] for ends in found]
         if any(entry.item is not UNSET for ends in found for entry in ends):
-            entry.covered_places = [[_place(entry) for entry in ends] for ends in found]
+            entry.covered_places = [[None if end.item is UNSET else end.item[1] for end in ends] for ends in found]
         untold = sum(item not in places and item[0] not in self._elsewhere for item in covered)
         entry.elsewhere = sum(item[0] in self._elsewhere for item in covered) or UNSET
         entry.unresolved = (min(self._unresolved[id_] for id_ in ids) + untold) or UNSET
@@ -134,11 +132,6 @@ def _appended(fact: Fact) -> list[Item]:
         return [ghost((fact.id, ERASED), fact.position)]
     items = [_item(fact, place) for place, _ in enumerate(fact.body.items)]
     return [item._replace(is_ghost=True) for item in items] if fact.withdrawn else items
-
-
-def _place(entry: Entry) -> int | None:
-    """Return the place of an entry in its batch; None if it is not an item of a batch."""
-    return None if entry.item is UNSET else entry.item[1]
 
 
 def _items(part: Part) -> list[ItemKey]:

@@ -32,7 +32,6 @@ def put_holes(entries_with_parts: Iterable[EntryWithParts], holes: Iterable[Hole
 
 
 def _contiguous_parts(hole: Hole) -> Iterable[Hole]:
-    """Return a hole as one for each range of its indexes."""
     if not hole.indexes:
         return [hole]
     return [structs.replace(hole, indexes=((first, last),), count=last - first + 1) for first, last in hole.indexes]

@@ -79,7 +79,8 @@ class Fact:
         self.turn = envelope.turn
         self.position = rows[0].position
         self.place = (self.position, 0)
-        self.index = _lowest(rows, envelope.turn)
+        indexes = [row.envelope.index for row in rows if row.envelope.turn == envelope.turn]
+        self.index = min([index for index in indexes if index is not None], default=None)
         self.row = leading
         self.conflicts: list[Stored] = []
         self._settle(withdrawn)
@@ -112,11 +113,6 @@ class Fact:
 def _emptied(row: Stored) -> Stored:
     """Return a row of whose payload only is left whether it was erased."""
     return row if row.payload is None else row._replace(payload=b"")
-
-
-def _lowest(rows: list[Stored], turn: str | None) -> int | None:
-    indexes = [row.envelope.index for row in rows if row.envelope.turn == turn]
-    return min((index for index in indexes if index is not None), default=None)
 
 
 def _place_again(found: dict[str, Fact], repeat: Fact) -> None:
@@ -154,7 +150,7 @@ class SessionRows:
     """The rows of one session as they come, by ascending position.
 
     Attributes:
-        beside: The accepted rows of `ANNOTATING`.
+        annotations: The accepted rows of `ANNOTATING`.
         turns: The position of each turn's first row.
         is_overwritten: Records come from a store that overwrites; known once the facts are.
     """
@@ -168,8 +164,8 @@ class SessionRows:
         self._withdrawals: list[Withdrawal] = []
         self._texts: dict[str | None, str | None] = {}
 
-    def take(self, row: Stored) -> None:
-        """Add a row of any type.
+    def take(self, row: Stored) -> Stored:
+        """Add a row of any type, and return it.
 
         Raises:
             UpgradeError: It is of a type that is newer than this program.
@@ -185,6 +181,7 @@ class SessionRows:
             self.annotations.append(row)
         elif (withdrawal := withdrawal_of(row)) is not None:
             self._withdrawals.append(withdrawal)
+        return row
 
     def annotating_rows(self) -> list[Stored]:
         """Return the rows of `annotations` that were not withdrawn."""

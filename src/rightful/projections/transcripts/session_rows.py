@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
@@ -21,6 +20,7 @@ from rightful.projections.projected import Projected
 from rightful.projections.transcripts import fold
 from rightful.projections.transcripts.entries import Transcript, Usage
 from rightful.projections.transcripts.session_annotations import merged_start
+from rightful.projections.transcripts.usage_totals import summed
 
 _SUBAGENT = RELATIONS.index("subagent")
 
@@ -60,7 +60,10 @@ def _with_linked_names(projected: Projected, own: Transcript, *, revisions: bool
         raise UsageError(f"no session is named {own.session!r} in this ledger; nothing was shown. Name it in full.")
     others, own.ambiguous = _others(facts, known[0])
     transcripts = [_folded(projected.log, name, revisions=revisions) for name in others]
-    transcripts = sorted((transcript for transcript in transcripts if transcript.entries), key=_beginning)
+    transcripts = sorted(
+        (transcript for transcript in transcripts if transcript.entries),
+        key=lambda transcript: (min(entry.at_us for entry in transcript.entries), transcript.session),
+    )
     if not transcripts:
         return own
     for transcript in transcripts:
@@ -82,10 +85,6 @@ def _with_linked_names(projected: Projected, own: Transcript, *, revisions: bool
         subagents=sorted({name for transcript in [own, *transcripts] for name in transcript.subagents}),
         left_out=dict(sum((Counter(transcript.left_out) for transcript in transcripts), Counter[str]())),
     )
-
-
-def _beginning(transcript: Transcript) -> tuple[int, str]:
-    return min(entry.at_us for entry in transcript.entries), transcript.session
 
 
 def names_of(projected: Projected, session: str) -> list[str]:
@@ -127,9 +126,6 @@ def _used(transcripts: list[Transcript]) -> Usage:
             amounts.setdefault(name, []).append(value)
         cumulative |= transcript.usage.cumulative
     return Usage(
-        total={
-            name: sum(values) if all(isinstance(value, int) for value in values) else math.fsum(values)
-            for name, values in amounts.items()
-        },
+        total={name: summed(values) for name, values in amounts.items()},
         cumulative=cumulative if len(transcripts) == 1 else {},
     )

@@ -21,19 +21,21 @@ class Sources:
 
     def __init__(self, parts: list[Part]) -> None:
         self._tellers = dict.fromkeys(
-            _producer(part) for part in parts if part.kind == "message" and part.ordinal is None
+            part.fact.producer for part in parts if part.kind == "message" and part.ordinal is None
         )
-        batches = dict.fromkeys(_producer(part) for part in parts if part.ordinal is not None)
+        batches = dict.fromkeys(part.fact.producer for part in parts if part.ordinal is not None)
         self._lead = next((producer for producer in batches if producer in self._tellers or not self._tellers), None)
         self.left_out: dict[str, int] = {}
-        going_on = frozenset() if self._tellers else {_producer(part) for part in parts if _goes_on(part)}
+        going_on = frozenset() if self._tellers else {part.fact.producer for part in parts if _goes_on(part)}
         self.together = frozenset({producer for producer in batches if producer == self._lead or producer in going_on})
         own = self.together.union(producer for producer in batches if producer in self._tellers)
         if not batches.keys() - own:
             self.parts = parts
             return
-        known = {name for part in parts if part.ordinal is None or _producer(part) in own for name in _names(part)}
-        sharing = {_producer(part) for part in parts if part.ordinal is not None and not known.isdisjoint(_names(part))}
+        known = {name for part in parts if part.ordinal is None or part.fact.producer in own for name in _names(part)}
+        sharing = {
+            part.fact.producer for part in parts if part.ordinal is not None and not known.isdisjoint(_names(part))
+        }
         self.parts = [part for part in parts if part.ordinal is None or self._is_told(part, own, sharing)]
 
     def shows_messages(self, producer: str) -> bool:
@@ -41,19 +43,14 @@ class Sources:
         return producer in self._tellers or producer in self.together
 
     def _is_told(self, part: Part, own: frozenset[str], sharing: set[str]) -> bool:
-        producer = _producer(part)
+        producer = part.fact.producer
         if producer in own or (producer in sharing and _names(part)):
             return True
         self.left_out[producer] = self.left_out.get(producer, 0) + 1
         return False
 
 
-def _producer(part: Part) -> str:
-    return part.fact.producer
-
-
 def _goes_on(part: Part) -> bool:
-    """Return whether a run appended an item as it went."""
     body = part.fact.body
     is_item = part.ordinal is not None and body is not None
     return is_item and (getattr(body, "run", None) is not None or getattr(body, "read", None) is not None)

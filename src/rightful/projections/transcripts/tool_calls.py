@@ -110,7 +110,6 @@ def calls_of(parts: Iterable[Part]) -> list[Call]:
 
 
 def _paired(parts: Iterable[Part]) -> list[list[Call]]:
-    """Return what each producer tells of one call id."""
     streams: defaultdict[str, _Stream] = defaultdict(_Stream)
     for part in parts:
         stream = streams[part.fact.producer]
@@ -154,33 +153,21 @@ def named_call(payload: object) -> str | None:
     return next((place for place in places if isinstance(place, str) and place), None)
 
 
-class _Open:
-    """Calls without a real result, the newest first; those that were answered since are skipped."""
-
-    def __init__(self) -> None:
-        self._calls: list[Call] = []
-
-    def add(self, call: Call) -> None:
-        self._calls.append(call)
-
-    def newest(self, gone: set[int]) -> Call | None:
-        calls = self._calls
-        while calls and (calls[-1].real is not None or id(calls[-1]) in gone):
-            calls.pop()
-        return calls[-1] if calls else None
+def _newest_open(calls: list[Call], joined: Mapping[int, Call]) -> Call | None:
+    """Return the newest call without a real result; those that were answered or joined since are removed."""
+    while calls and (calls[-1].real is not None or id(calls[-1]) in joined):
+        calls.pop()
+    return calls[-1] if calls else None
 
 
 class _Stream:
-    """What one producer tells of one call id."""
-
     def __init__(self) -> None:
         self._calls: list[Call] = []
-        self._open = _Open()
-        self._open_in: dict[str | None, _Open] = {}
+        self._open: list[Call] = []
+        self._open_in: dict[str | None, list[Call]] = {}
         self._last_in: dict[str | None, Call] = {}
         self._alone: list[Call] = []
-        self._gone: set[int] = set()
-        self._kept: list[Call] = []  # what is gone stays, so that its id is not given to another
+        self._joined: dict[int, Call] = {}  # by `id`, which stays theirs as long as they are here
 
     def take_call(self, part: Part) -> None:
         last = self._calls[-1] if self._calls else None
@@ -198,11 +185,11 @@ class _Stream:
     def _begin(self, call: Call, turn: str | None) -> None:
         self._settle()
         self._calls.append(call)
-        self._open.add(call)
+        self._open.append(call)
         self._place(call, turn)
 
     def _place(self, call: Call, turn: str | None) -> None:
-        self._open_in.setdefault(turn, _Open()).add(call)
+        self._open_in.setdefault(turn, []).append(call)
         self._last_in[turn] = call
 
     def _settle(self) -> None:
@@ -215,20 +202,18 @@ class _Stream:
         to.take_all(call)
         assert self._calls[-1] is call, "only the last call is in doubt: the next one settles it"
         self._calls.pop()
-        self._gone.add(id(call))
-        self._kept.append(call)
+        self._joined[id(call)] = call
         for part in call.calls:
             self._last_in[part.turn] = to
 
     def take_result(self, part: Part) -> None:
-        open_here = self._open_in.get(part.turn)
-        own = open_here.newest(self._gone) if open_here else None
+        own = _newest_open(self._open_in.get(part.turn, []), self._joined)
         here = self._last_in.get(part.turn)
         if own is not None:
             self._answer(own, part)
         elif here is not None and _repeats(part, here):
             here.take_result(part)
-        elif (unanswered := self._open.newest(self._gone)) is not None:
+        elif (unanswered := _newest_open(self._open, self._joined)) is not None:
             self._answer(unanswered, part)
         elif self._calls and _repeats(part, self._calls[-1]):
             self._calls[-1].take_result(part)
@@ -273,7 +258,6 @@ class _Stream:
 
 
 def _merged(by_id: list[list[Call]]) -> list[Call]:
-    """Merge the calls of several producers with one call id."""
     if len(by_id) == 1:
         return by_id[0]
     lead = {calls[0].first.at: calls for calls in by_id}
@@ -314,7 +298,6 @@ def place_of(call: Call, shows_messages: Callable[[str], bool]) -> Part:
 
 
 def _fits(part: Part, other: Part) -> bool:
-    """Return whether two states of a call can be of one call."""
     if not part.fields or not other.fields:  # erased
         return True
     a, b = part.fields, other.fields

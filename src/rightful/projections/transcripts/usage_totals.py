@@ -21,13 +21,7 @@ from rightful.projections.transcripts.entry_parts import Part
 
 
 class UsageGroup:
-    """What one response used, or one turn.
-
-    Attributes:
-        part: Its first part.
-        parts: All its parts.
-        counts: The number of each name that counts.
-    """
+    """What one response used, or one turn: its first part, and all its parts."""
 
     __slots__ = ("part", "parts")
 
@@ -39,10 +33,6 @@ class UsageGroup:
     def cumulative(self) -> bool:
         """Whether it counts since the session began."""
         return bool(self.part.fields.get("cumulative"))
-
-    def take(self, part: Part) -> None:
-        """Add repeated counts."""
-        self.parts.append(part)
 
     @property
     def counts(self) -> dict[str, Any]:
@@ -57,14 +47,10 @@ def _counted(counts_of_parts: Iterable[Mapping[str, Any]], *, is_ordered: bool) 
     for counts_of_part in counts_of_parts:
         for name, value in counts_of_part.items():
             before = counts.get(name)
-            if before is not None and (value is None or (not is_ordered and _is_less(value, before))):
-                continue
-            counts[name] = value
+            is_less = not is_ordered and _is_number(value) and _is_number(before) and value < before
+            if before is None or not (value is None or is_less):
+                counts[name] = value
     return counts
-
-
-def _is_less(value: Any, before: Any) -> bool:  # noqa: ANN401 - content is any JSON value
-    return _is_number(value) and _is_number(before) and value < before
 
 
 def _is_number(value: object) -> bool:
@@ -76,7 +62,7 @@ def usage_groups(parts: Iterable[Part]) -> list[UsageGroup]:
     found: dict[object, UsageGroup] = {}
     for part in parts:
         if part.kind == "usage":
-            found.setdefault(_key(part), UsageGroup(part)).take(part)
+            found.setdefault(_key(part), UsageGroup(part)).parts.append(part)
     return list(found.values())
 
 
@@ -118,7 +104,7 @@ def total(groups: Iterable[UsageGroup], shows_messages: Callable[[str], bool], t
             if name not in whole and _is_number(value):
                 amounts.setdefault(name, []).append(value)
     latest = _since_begun([group for group in known if group.cumulative])
-    return Usage(total={name: _sum(values) for name, values in amounts.items()}, cumulative=latest)
+    return Usage(total={name: summed(values) for name, values in amounts.items()}, cumulative=latest)
 
 
 def _since_begun(groups: list[UsageGroup]) -> dict[str, Any]:
@@ -139,13 +125,13 @@ def _since_begun(groups: list[UsageGroup]) -> dict[str, Any]:
 
 
 def _added(counts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the sums of what is a number in several counts."""
     names = dict.fromkeys(name for usage in counts for name in usage)
     numbers = {name: [usage[name] for usage in counts if _is_number(usage.get(name))] for name in names}
-    return {name: _sum(values) for name, values in numbers.items() if values}
+    return {name: summed(values) for name, values in numbers.items() if values}
 
 
-def _sum(values: list[float]) -> float:
+def summed(values: list[float]) -> float:
+    """Return the sum of some numbers: exact for integers, the nearest float otherwise."""
     if all(isinstance(value, int) for value in values):
         return sum(values)
     try:
