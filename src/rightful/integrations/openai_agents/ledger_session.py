@@ -78,8 +78,8 @@ class LedgerSession:
             default client is used.
         model: The model that compacts.
         compaction_mode: How to compact.
-        should_trigger_compaction: A synchronous function that returns whether to compact now. If None, a
-            compaction is due at ten candidates.
+        should_trigger_compaction: A synchronous function that returns whether to compact now. If None, a compaction
+            is due at ten items that are neither user messages nor summaries.
 
     Attributes:
         name: The session's name in the ledger, which every command and method of Rightful accepts.
