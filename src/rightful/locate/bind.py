@@ -1,4 +1,4 @@
-"""Recording whose a transcript is: `transcript.bound`, and only for owners."""
+"""Record the owner of a transcript as `transcript.bound`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PRODUCER = "locate"
 
 
 class BindingResult(NamedTuple):
-    """What became of one binding.
+    """The result of one binding.
 
     Attributes:
         session: The session.
         path: The transcript.
-        receipt: The ledger's answer; None where nothing was recorded.
+        receipt: The ledger's receipt; None if nothing was recorded.
         why: Why nothing was recorded.
     """
 

@@ -23,9 +23,9 @@ class CheckedBinding(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one bound transcript.
 
     Attributes:
-        binding: What was bound.
-        state: `good`; `grown`, which is as good: it still begins with the bound bytes; `changed`; `moved`; `deleted`;
-            `unreadable`.
+        binding: The binding.
+        state: `good`; `grown`, which is also valid, because the bound bytes are its beginning; `changed`; `moved`;
+            `deleted`; `unreadable`.
         path: Its present path, or its last one.
         why: The state as a sentence.
         others: Other sessions that it is bound to.
@@ -48,10 +48,10 @@ def check(
 ) -> tuple[CheckedBinding, ...]:
     """Verify every bound transcript, or those of one session.
 
-    Transcripts that are gone are sought by hash in the folders of a search, within its limits.
+    Missing transcripts are searched by hash in these folders, within the limits of a search.
 
     Args:
-        known: What the ledger knows.
+        known: The ledger's sessions and bindings.
         folders: The folders.
         session: Only this session's.
         on_progress: Called with the number of files read since the last call.
@@ -115,7 +115,7 @@ def _state(binding: Binding, path: str) -> tuple[State, str]:
 
 
 def _moved(gone: Iterable[Binding], folders: SearchFolders, on_progress: Progress) -> dict[tuple[str, int], str]:
-    """Return the new paths of moved transcripts, by hash and length; the likeliest file is read first."""
+    """Return the new paths of moved transcripts, by hash and length. Files with the same name are read first."""
     scan = scan_folders(folders.roots, elsewhere=True, on_progress=on_progress)
     left = limits.LOCATE_HASHED_BYTES
     found: dict[tuple[str, int], str] = {}

@@ -1,4 +1,4 @@
-"""The evidence in a transcript file of its session: a bounded read of the files of all tools.
+"""The evidence for its session in a transcript file of any tool, from a bounded read.
 
 | form | native id | start, working folder, first turn |
 |---|---|---|
@@ -12,10 +12,9 @@
 
 A file's modification time is never used: a copy, a backup and a late append change it.
 
-The *sentinel* is what a launcher writes in front of the prompt, `<!-- BOB_SESSION_SENTINEL=<uuid>
-session_id=<id> backend=<tool> ts=<time> -->`. It counts only as the first one in the first turn
-that a user gave: a session that read a log, or its own process list, has others in it, and reading
-the marker is not wearing it.
+The *sentinel* is a marker that a launcher writes before the prompt, `<!-- BOB_SESSION_SENTINEL=<uuid>
+session_id=<id> backend=<tool> ts=<time> -->`. Only the first marker in the user's first turn counts.
+A session that reads a log, or its own process list, contains other markers, which prove nothing.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ _CHUNK = 1 << 20
 
 
 class Sentinel(msgspec.Struct, frozen=True, kw_only=True):
-    """The launcher's marker in the first turn that a user gave.
+    """The launcher's marker in the user's first turn.
 
     Attributes:
-        id: The marker's own UUID; one a run.
-        session: The session that the launcher ran, in its own word; often a label that is used again.
+        id: The marker's own UUID, different in each run.
+        session: The launcher's name for the session; often a label that is used again.
         backend: The tool that it launched.
-        ts: When it launched it, as it is written.
-        leads: Nothing stands before it. A launcher puts it first; a person who asks about one does not.
+        ts: When it launched it, as the text in the marker.
+        leads: Whether no text precedes it. A launcher puts it first; a user who asks about one does not.
     """
 
     id: str
@@ -166,7 +165,7 @@ def _is_foreign(path: str, fd: int) -> bool:
 
 
 def sentinel_in(text: str | None) -> Sentinel | None:
-    """Return the marker of a turn's text: its first one, if that one is whole."""
+    """Return the first marker in a turn's text, if it is complete."""
     at = -1 if text is None else text.find(_MARK)
     if text is None or at < 0 or (hit := _SENTINEL.search(text)) is None or hit.start("id") != at + len(_MARK):
         return None
@@ -175,7 +174,7 @@ def sentinel_in(text: str | None) -> Sentinel | None:
 
 
 def _read(stream: BinaryIO, size: int) -> tuple[PartialEvidence, bool]:
-    """Read a file's beginning, and return whether that is all of it."""
+    """Read the beginning of a file, and return whether that is the whole file."""
     seen, broken, behind = PartialEvidence(), 0, 0
     head = _Head(stream, limits.EVIDENCE_BYTES)
     for item in objects_of(io.BufferedReader(head), limit=limits.EVIDENCE_BYTES):
@@ -250,7 +249,7 @@ def _agrees(named: str, form: str, native: str | None, seen: PartialEvidence) ->
 
 
 def _workspace(conversation: Path) -> str | None:
-    """Return the working folder that a gptme conversation's `config.toml` names, else where its link leads."""
+    """Return the working folder in a gptme conversation's `config.toml`, or else the target of its link."""
     try:
         with opened(str(conversation.parent / "config.toml")) as file:
             data = file.stream.read(limits.EVIDENCE_TAIL_BYTES + 1)

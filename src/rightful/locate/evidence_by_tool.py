@@ -1,4 +1,4 @@
-"""What the lines of a transcript tell of its session, tool by tool; see `evidence`."""
+"""The evidence in the lines of a transcript, by tool; see `evidence`."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _INJECTED = re.compile(r"\s*(?:<[a-z_]+[ >]|# AGENTS\.md instructions)")  # what
 
 
 class PartialEvidence:
-    """What was seen of a file so far.
+    """The evidence in a file so far.
 
     Attributes:
-        tool: Whose file it is; None until a line shows it.
-        is_stream: It is what Claude Code printed, not its own transcript.
+        tool: The tool that wrote it; None until a line shows it.
+        is_stream: Whether it is the output of Claude Code, and not its own transcript.
         ids: Session ids, in order.
         cwd: The working folder.
         started_us: The first time; microseconds since 1970, UTC.
-        is_local: That time had no offset.
-        prompt: The text of the first turn that a user gave.
-        has_spoken: It contains a message or a call.
-        forked_from: The session that it says it was forked from.
-        is_sidechain: It begins as a subagent's.
-        is_unsupported: It begins as a file of a tool that is not imported, whatever follows.
+        is_local: Whether that time had no offset.
+        prompt: The text of the user's first turn.
+        has_spoken: Whether it contains a message or a call.
+        forked_from: The session that it was forked from, as it states.
+        is_sidechain: Whether it begins as a subagent's file.
+        is_unsupported: Whether it begins as a file of a tool that is not imported.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class PartialEvidence:
 
     @property
     def is_known(self) -> bool:
-        """All that a file's beginning can tell is known."""
+        """Whether the beginning of the file is read far enough."""
         return self.prompt is not None or (self.has_spoken and (self.is_stream or self.tool == "grok"))
 
     def add_id(self, value: object) -> None:
@@ -224,7 +224,7 @@ def _is_result(content: object) -> bool:
 
 
 def _text(content: object) -> str:
-    """Return the text of a message: itself, or its parts one below the other."""
+    """Return the text of a message, or the texts of its parts, one per line."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

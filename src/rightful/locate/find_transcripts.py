@@ -1,4 +1,4 @@
-"""`rightful locate`: one bounded search, and whose each transcript is."""
+"""`rightful locate`: one bounded search, and the owner of each transcript."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _NAMES = 5
 
 
 class SearchFolders(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to search.
+    """The folders to search.
 
     Attributes:
         roots: The folders.
-        elsewhere: They replace the tools' own folders, as in a copy; nothing outside of them is read.
+        elsewhere: Whether they replace the tools' own folders, as in a copy. Nothing outside of them is read then.
     """
 
     roots: tuple[Root, ...]
@@ -48,7 +48,7 @@ def search_folders(
     workspaces: Iterable[Path | str] = (),
     ledger: Path | None = None,
 ) -> SearchFolders:
-    """Return where to search: the folders that are named, else those that the tools use here.
+    """Return the folders to search: those that the user named, or else those that the tools use here.
 
     Raises:
         UsageError: A folder that is named does not exist.
@@ -123,7 +123,7 @@ def locate(
     """Search for one session's transcript.
 
     Args:
-        known: What the ledger knows; every other session's claims are held against this one's.
+        known: The ledger's sessions. Their claims compete with those of this session.
         name: The session.
         folders: The folders.
         on_progress: Called with the number of files read since the last call.
@@ -134,11 +134,11 @@ def locate(
 
 
 class MissingTranscripts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found for records without a transcript.
+    """The result for records without a transcript.
 
     Attributes:
         rows: The records whose transcript is missing.
-        answers: What was found for each session, by name.
+        answers: The answer for each session, by name.
         scan: The search.
     """
 
@@ -150,12 +150,12 @@ class MissingTranscripts(msgspec.Struct, frozen=True, kw_only=True):
 def find_missing(
     known: LedgerSessions, rows: Iterable[RecordRow], folders: SearchFolders, on_progress: Progress = int
 ) -> MissingTranscripts:
-    """Search for the transcripts of all records that miss theirs, in one go.
+    """Search for the missing transcripts of all records at once.
 
-    The records that have one say whose that is, so it is given to no other.
+    A transcript that another record has belongs to that record's session.
 
     Args:
-        known: What the ledger knows.
+        known: The ledger's sessions.
         rows: The records of a file.
         folders: The folders.
         on_progress: Called with the number of files read since the last call.
@@ -187,7 +187,7 @@ def _resolver(known: LedgerSessions, sessions: Mapping[str, WantedSession], scan
 
 
 def path_of(uri: str) -> str | None:
-    """Return the path of a `file:` URI; None where it is another one."""
+    """Return the path of a `file:` URI; None for other URIs."""
     parts = urlsplit(uri)
     if parts.scheme != "file" or parts.netloc not in {"", "localhost"}:
         return None

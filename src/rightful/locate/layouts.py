@@ -44,7 +44,7 @@ class Root(NamedTuple):
 
     Attributes:
         path: The folder.
-        depth: How deep; 1 looks at its own files only.
+        depth: The number of folder levels; 1 is the folder itself.
     """
 
     path: str
@@ -54,7 +54,7 @@ class Root(NamedTuple):
 def roots(
     environ: Mapping[str, str], home: Path, workspaces: tuple[Path, ...] = (), ledger: Path | None = None
 ) -> tuple[Root, ...]:
-    """Return the folders that the tools use here, each once, the most telling first.
+    """Return the folders that the tools use here, without duplicates, the most specific first.
 
     Args:
         environ: The environment.
@@ -86,9 +86,9 @@ def roots(
 
 
 def real_path(path: str) -> str:
-    """Return an absolute path of which no folder is a link, so that one file has one; its last part may be a link.
+    """Return an absolute path with the links in its folders resolved; its last part may be a link.
 
-    A relative one, and text that no file can be called, stay what they are.
+    A relative path, and text that cannot be a file name, are returned normalised.
     """
     normal = os.path.normpath(path)
     if not os.path.isabs(normal):  # noqa: PTH117 - text, as the rest
@@ -117,7 +117,7 @@ def may_be_transcript(path: str) -> bool:
 
 
 def pointer_of(path: str) -> tuple[str, str] | None:
-    """Return the tool and the session of a pointer file, from its name; None where it is none."""
+    """Return the tool and session in the name of a pointer file; None for other files."""
     name = os.path.basename(path)  # noqa: PTH119 - text, as the rest
     for tool, form in _POINTERS:
         if (hit := form.fullmatch(name)) is not None:
@@ -139,9 +139,9 @@ def own_session(path: str) -> str | None:
 def slug_fits(slug: str, cwd: str) -> bool:
     """Return whether a project folder of Claude Code can be that of a working folder.
 
-    Its own rule makes `-` of all but ASCII letters and digits, and ends a name of more than 200
-    characters there, with a hash. Others only replace `/`. Both are lossy: a folder that fits is
-    no proof.
+    Claude Code replaces all but ASCII letters and digits with `-`, and cuts a name after 200
+    characters and adds a hash. Other programs only replace `/`. Both forms are lossy, so a folder
+    that fits proves nothing.
     """
     real = re.sub(r"[^a-zA-Z0-9]", "-", cwd)
     if len(real) > _SLUG_CHARS:

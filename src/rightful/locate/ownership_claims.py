@@ -1,8 +1,8 @@
 """The evidence for and against each transcript of a session.
 
 A claim is found through an index, so a search for twenty thousand sessions reads each file once.
-It has *doubts* where it cannot make an owner, and is *contradicted* where something that the
-file or another record says is incompatible with it.
+A claim with *doubts* cannot make its session the owner. A claim is *contradicted* if the file or
+another record is incompatible with it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Why a transcript may be a session's.
 
     Attributes:
-        file: What the transcript says.
-        rank: What the claim rests on.
+        file: The evidence in the transcript.
+        rank: The kind of evidence for the claim.
         words: The same for people.
-        doubts: Why it makes no owner.
-        against: What contradicts it.
+        doubts: The reasons why it cannot make its session the owner.
+        against: The contradictions.
     """
 
     file: FileEvidence
@@ -48,21 +48,21 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def group(self) -> str:
-        """The session that the transcript is of, in its tool's own word; its path where it has none."""
+        """The tool's name for the transcript's session, or the path if it has none."""
         return group_of(self.file)
 
 
 def group_of(file: FileEvidence) -> str:
-    """Return what files of one session have in common."""
+    """Return a name that all files of one session share: the tool's session name, or else the path."""
     return f"{file.tool}:{file.native_id}" if file.native_id is not None else file.path
 
 
 class Index:
-    """The transcripts of a search, by all that a session can be known by.
+    """The transcripts of a search, by each name and place that identifies a session.
 
     Args:
         scan: The search.
-        sessions: Every session that is known, which tells whose a marker is.
+        sessions: Every known session. They show to which session a marker belongs.
     """
 
     def __init__(self, scan: Scan, sessions: Iterable[WantedSession]) -> None:
@@ -108,7 +108,7 @@ class Index:
         return tuple(sorted(best.values(), key=lambda claim: (*_order(claim), claim.file.path)))
 
     def lost(self, session: WantedSession) -> tuple[str, ...]:
-        """Return sentences on pointers and paths that lead nowhere any more."""
+        """Return sentences about pointers and recorded paths whose file no longer exists."""
         lost_pointers = [
             f"{pointer.path} points at {pointer.target}, which no longer exists"
             if pointer.target is not None
@@ -146,7 +146,7 @@ class Index:
                 yield self._claim(session, file, Rank.NATIVE, f"{_embedded(file)} {label}, the run's own id", [])
 
     def _claim_by_marker(self, session: WantedSession, label: str, file: FileEvidence) -> Claim:
-        """Return the claim of a marker; one that was copied or quoted is no more than a clue."""
+        """Return the claim by a marker. A marker that was copied or quoted is only weak evidence."""
         mark, doubts = file.sentinel, []
         if mark is not None and not mark.leads:
             doubts.append("text precedes the marker, as in a quotation")
@@ -158,7 +158,7 @@ class Index:
         return claim
 
     def _claims_by_pointer(self, session: WantedSession, label: str, pointer: Pointer) -> Iterator[Claim]:
-        """Yield the transcript that a pointer names, and the tool's own one where that is a printed log."""
+        """Yield claims on the transcript that a pointer names, and on the tool's own file if that is a printed log."""
         named = None if pointer.found is None else self._files.get(pointer.found)
         if named is None:
             return
@@ -183,15 +183,15 @@ class Index:
         return self._claim(session, file, Rank.DIRECTORY, words, doubts, label)
 
     def _shared_folder(self, label: str) -> list[str]:
-        """Return that two runs had one id, as two dispatches of one second have: the last one's pointer stands."""
+        """Return a doubt if two runs had the same label; only the pointer of the last one remains."""
         groups = {group_of(file) for file in self._by_place.get(label, ())}
         return [f"the folder of session {label} holds {len(groups)} transcripts"] if len(groups) > 1 else []
 
     def _other_starts(self, session: WantedSession, label: str, named: FileEvidence) -> list[str]:
-        """Return that another transcript began with a run, in the folder of the one that its pointer names.
+        """Return a doubt if another transcript began together with the run, in the folder of the pointer's transcript.
 
-        Two dispatches of one second share a short label, and so one pointer, which the later one wrote; and
-        the next use of a label takes the pointer of one that still runs.
+        Two runs that start in one second share a short label and one pointer, which the later one wrote. The
+        next use of a label also replaces the pointer of a run that has not ended.
         """
         if _UNIQUE.fullmatch(label) or session.start_us is None or named.cwd is None:
             return []
@@ -211,7 +211,7 @@ class Index:
         return any(other != label for sibling in self._siblings(file) for other in self._pointing.get(sibling.path, ()))
 
     def _in_window(self, session: WantedSession) -> Iterator[Claim]:
-        """Yield transcripts that only fit by working folder and start."""
+        """Yield claims by working folder and start alone."""
         if session.start_us is None or session.is_native:
             return
         fitting = [file for file in self._started(session) if session.tool in {None, file.tool}]
@@ -231,7 +231,7 @@ class Index:
                 yield claim
 
     def _runs_between(self, session: WantedSession, file: FileEvidence) -> list[str]:
-        """Return which other run started there, after this one and before a transcript began: it may be that one's."""
+        """Return a doubt if another run started there before the transcript began: it may be that run's."""
         first = (session.start_us or 0) // _SECOND_US * _SECOND_US
         for at_us, name, other in self._runs[bisect_left(self._runs, (first,)) :]:
             if at_us // _SECOND_US > (file.started_at_us or 0) // _SECOND_US:
@@ -253,7 +253,7 @@ class Index:
         return self._claim(session, file, Rank.WEAK, words, [doubt])
 
     def _started(self, session: WantedSession, place: tuple[str, str | None] | None = None) -> Iterator[FileEvidence]:
-        """Yield the transcripts that began soon after a run's start, before its end; those of one tool and folder."""
+        """Yield transcripts that began soon after a run's start and before its end, of one tool and folder if given."""
         first = (session.start_us or 0) // _SECOND_US * _SECOND_US
         last = first + _WINDOW_US
         if session.end_us is not None:
@@ -289,10 +289,10 @@ class Index:
         return Claim(file=file, rank=rank, words=words, doubts=tuple(more), against=tuple(against))
 
     def _times_fit(self, session: WantedSession, file: FileEvidence) -> bool:
-        """Return whether times show that a reused label means this run: its start, and that of the transcript.
+        """Return whether the times of run and transcript show that a reused label means this run.
 
-        What is before its start or after its end is contradicted anyway. Where its end is not known, as that of
-        a run that was killed, what began long after its start may be of the next one of that label.
+        A transcript before the start or after the end is contradicted anyway. If the end is unknown, as after a
+        kill, a transcript that began long after the start may belong to the next run with that label.
         """
         times = [other.started_at_us for other in self._siblings(file) if other.started_at_us is not None]
         if session.start_us is None or not times:
@@ -322,7 +322,7 @@ def _embedded(file: FileEvidence) -> str:
 
 
 def _other_marked_session(session: WantedSession, file: FileEvidence) -> str | None:
-    """Return the session that a file's own first turn is marked for, where that is not this one."""
+    """Return the session of the marker in a file's first turn, if it is another session."""
     mark = file.sentinel
     if mark is None or not mark.leads or file.inherits is not None or mark.session in session.ids:
         return None
@@ -330,7 +330,7 @@ def _other_marked_session(session: WantedSession, file: FileEvidence) -> str | N
 
 
 def _against(session: WantedSession, file: FileEvidence, rank: Rank) -> Iterator[str]:
-    """Yield what contradicts a claim: the file's own words, the tool, the folder, the times."""
+    """Yield the contradictions of a claim: in the file itself, by tool, by folder and by time."""
     if file.agrees is False:
         yield f"its name says {file.native_id}, and its lines say {', '.join(file.ids[:2])}"
     if rank is Rank.NATIVE:
@@ -357,7 +357,7 @@ def _related(folder: str | None, other: str | None) -> bool:
 
 
 def _not_after(session: WantedSession, file: FileEvidence) -> list[str]:
-    """Return why it is not shown that a transcript began after its run's start second."""
+    """Return a doubt if a transcript may have begun before its run, or in the same second."""
     if file.started_at_us is None:
         return ["it contains no time"]
     if session.start_us is None:

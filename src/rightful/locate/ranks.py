@@ -8,7 +8,7 @@ from rightful.field_types import Evidence
 
 
 class Rank(IntEnum):
-    """What a claim rests on; the lower, the stronger."""
+    """The kind of evidence for a claim; the lower, the stronger."""
 
     NATIVE = 1
     SENTINEL = 2
@@ -26,7 +26,7 @@ EVIDENCE: dict[str, Rank] = {
     "directory": Rank.DIRECTORY,
     "cwd-window": Rank.CWD,
 }
-"""The rank of each word that an event has for evidence."""
+"""The rank of each value of an event's `evidence`."""
 
 WORDS: dict[Rank, Evidence] = {
     Rank.NATIVE: "native-id",
@@ -35,4 +35,4 @@ WORDS: dict[Rank, Evidence] = {
     Rank.DIRECTORY: "directory",
     Rank.CWD: "cwd-window",
 }
-"""The word of each rank that can own; what is weaker has none."""
+"""The `evidence` of each rank that can make an owner; `WEAK` has none."""

@@ -22,10 +22,10 @@ class RecordRow(NamedTuple):
     Attributes:
         line: Its line number, from 1.
         value: The record.
-        span: Where its line begins and ends, without the line's end; bytes. None where it shares
-            its line with others, or the file is in UTF-16 or UTF-32: such a row is not written to.
-        session: What it says of its session; None where it names none.
-        why: Why it names none.
+        span: The byte offsets of its line, without the line end. None if it shares its line with
+            others, or the file is in UTF-16 or UTF-32: such a row is not rewritten.
+        session: Its session; None if it names none.
+        why: The reason why it names none.
     """
 
     line: int
@@ -36,13 +36,13 @@ class RecordRow(NamedTuple):
 
     @property
     def is_missing(self) -> bool:
-        """No transcript stands where it says, or it says nothing."""
+        """Whether it has no transcript path, or no file is there."""
         path = reference_of(self.value)[1]
         return path is None or not os.path.isfile(path)  # noqa: PTH113 - False for whatever cannot be asked
 
 
 class RecordRows(NamedTuple):
-    """What a file of session records holds.
+    """The content of a session records file.
 
     Attributes:
         rows: The records, in the order of the file.
@@ -58,7 +58,7 @@ def rows_of(data: bytes, path: str) -> RecordRows:
 
     Args:
         data: Its bytes.
-        path: Where it stands: one in `state/sessions` belongs to the workspace around that.
+        path: Its path. A file in `state/sessions` belongs to the workspace around that folder.
     """
     reader = _RecordReader(workspace_of(path))
     if data.startswith(_WIDE) or b"\0" in data[:4]:
@@ -72,7 +72,7 @@ def rows_of(data: bytes, path: str) -> RecordRows:
 
 
 def workspace_of(path: str) -> str | None:
-    """Return the workspace that a file of records belongs to; None where its place does not show one."""
+    """Return the workspace that a records file belongs to; None if its path does not show it."""
     folder = Path(path).absolute().parent
     return str(folder.parents[1]) if folder.parts[-2:] == _STORE else None
 
@@ -98,7 +98,7 @@ class _RecordReader:
             self.problems.append(Problem(number, "Expected a session record, got other JSON"))
 
     def add_unwritable(self, data: bytes, before: int) -> None:
-        """Add the rest of a line that is not one object; no reader sees such rows, so none is written to."""
+        """Add the objects of a line that is not exactly one object; such rows are not rewritten."""
         for item in objects_of(io.BytesIO(data)):
             if isinstance(item, Found):
                 self._add(item.value, item.line + before, None)

@@ -1,6 +1,6 @@
 """A bounded search for transcripts in the folders of the tools; each file is read once for all sessions.
 
-Nothing depends on the order in which a folder lists its files, nor on any file's time.
+The result does not depend on the order of a folder's entries, or on file times.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _WHOLE = frozenset({"transcript", "stream", "rollout", "events", "conversation"}
 
 
 class Pointer(NamedTuple):
-    """A small file that says where a session's transcript stands.
+    """A small file with the path of a session's transcript.
 
     Attributes:
         path: The pointer file.
-        tool: Whose transcript it points at.
-        session: The session in its name, as its launcher calls it.
+        tool: The tool of that transcript.
+        session: The session in its file name, as its launcher calls it.
         target: The path in it; None if it contains none.
         found: The path of its transcript; None if that does not exist.
-        is_ours: It belongs to the searching user or to root; in a shared folder any user can write one.
-        moved: The file that it names is missing, and `found` has the same name.
+        is_ours: Whether it belongs to the searching user or to root; in a shared folder any user can write one.
+        moved: Whether the named file is missing and `found` only has the same name.
     """
 
     path: str
@@ -51,8 +51,8 @@ class Scan(NamedTuple):
         files: The transcripts, by path.
         pointers: The pointer files, in the order of their paths.
         problems: Folders that could not be read, each with why.
-        is_partial: A limit ended the search, so there may be more.
-        passed: How many other files in the folders were skipped.
+        is_partial: Whether a limit ended the search, so there may be more.
+        passed: The number of other files in the folders, which were skipped.
     """
 
     files: dict[str, FileEvidence]
@@ -71,8 +71,8 @@ def scan_folders(
 ) -> Scan:
     """Search folders for transcripts and pointers.
 
-    Symbolic links below a root are not followed, and no file is waited for. If the folders replace
-    the own ones of the tools, paths and names of transcripts do not matter: only the content of a file counts.
+    Symbolic links below a root are not followed, and reading never blocks. If the folders replace those of the
+    tools, paths and names of transcripts do not matter: only the content of a file counts.
 
     Args:
         roots: The folders.
@@ -125,7 +125,7 @@ class _Ends:
 
 
 def _end(path: str) -> str:
-    """Return what of a path names its session: a conversation is called by its folder, the others by their file."""
+    """Return the part of a path that names its session: for a conversation with its folder, else the file name."""
     folder, name = os.path.split(path)
     own = name in {"conversation.jsonl", "events.jsonl"}
     return f"{os.path.basename(folder)}/{name}" if own else name  # noqa: PTH119 - text
@@ -147,7 +147,7 @@ def _pointer(path: str) -> Pointer | None:
 
 
 def _with_target(pointer: Pointer, files: dict[str, FileEvidence], ends: _Ends, *, elsewhere: bool) -> Pointer:
-    """Return a pointer with the transcript that it leads to."""
+    """Return a pointer with the path of its transcript, if that was found."""
     if pointer.target is None:
         return pointer
     normal = layouts.real_path(pointer.target)
@@ -160,7 +160,7 @@ def _with_target(pointer: Pointer, files: dict[str, FileEvidence], ends: _Ends, 
 def _list_paths(
     roots: Iterable[Root], problems: list[str], is_possible: Callable[[str], bool]
 ) -> tuple[set[str], set[str], int, bool]:
-    """Return the paths that may be transcripts, those of pointers, how many files there are, and if a limit came."""
+    """Return possible transcripts, pointer files, the number of files, and whether a limit was reached."""
     paths: set[str] = set()
     pointer_paths: set[str] = set()
     seen: set[str] = set()
@@ -192,7 +192,7 @@ def _list_paths(
 
 
 def _walk(folder: str, depth: int, limit: int, problems: list[str], listed: set[str]) -> Iterator[str]:
-    """Yield the regular files of a folder and below, those of a listed folder not again; links are skipped."""
+    """Yield the regular files in and below a folder, except in folders already listed; links are skipped."""
     waiting = [(folder, depth)]
     while waiting:
         current, left = waiting.pop()

@@ -1,8 +1,8 @@
 """Decide which session owns a transcript, from the claims of all sessions.
 
-The strongest claim without contrary evidence makes an owner, if it is the only one of its rank
-for its session, and no other session claims the same transcript as strongly. Everything else is
-a candidate, and the answer says why. The answer depends on no order and on no file's time.
+The strongest claim without contrary evidence makes its session the owner, if it is the session's
+only claim of that rank and no other session has an equally strong claim. Every other claim is a
+candidate with a reason. The answer does not depend on any order or file time.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         session: The session.
-        found: Transcripts that may be its own were found.
+        found: Whether transcripts were found that may be its own.
         owner: The claim of its own transcript; None if there is no proof.
         judged: Every claim, the strongest first.
-        why: Why there is no owner, or what makes the one that there is.
+        why: Why there is no owner, or the evidence for the owner.
         lost: Pointers and paths whose files no longer exist.
     """
 
@@ -93,7 +93,7 @@ class OwnershipResolver:
                 ]
 
     def answer(self, name: str) -> Answer:
-        """Return what is known of a session's transcript."""
+        """Return the verdicts on all claims of a session."""
         session = self._sessions[name]
         claims = self._claims[name]
         owner, reasons = self._owner(session, claims)
@@ -103,7 +103,7 @@ class OwnershipResolver:
         return Answer(session=name, found=found, owner=owner, judged=judged, why=why, lost=self._index.lost(session))
 
     def _owner(self, session: WantedSession, claims: tuple[Claim, ...]) -> tuple[Claim | None, dict[str, str]]:
-        """Return the claim that owns, and why each group of files that could does not."""
+        """Return the owning claim, and for each other group of files the reason why it is not the owner."""
         able = [claim for claim in claims if not claim.against and claim.rank < Rank.WEAK]
         groups: dict[str, list[Claim]] = defaultdict(list)
         for claim in able:
@@ -165,7 +165,7 @@ class OwnershipResolver:
 def _representative(claims: list[Claim], same: Same) -> Claim | None:
     """Return the claim of the file that represents a session; None if two copies differ.
 
-    What its tool wrote comes before what it printed, and a stub after both.
+    A file that the tool wrote precedes one that it printed; a stub is last.
     """
     ranked = sorted(
         claims, key=lambda claim: (bool(claim.doubts), _FORMS[claim.file.form], claim.rank, claim.file.path)

@@ -21,10 +21,10 @@ from rightful.locate.ranks import EVIDENCE, Rank
 from rightful.log.rows import Recorded
 
 TYPES = ("session.started", "session.ended", "session.linked", "session.unlinked")
-"""The rows of a ledger that are read for it."""
+"""The event types to read from a ledger."""
 
 NATIVES = frozenset({"claude-code", "codex", "copilot", "gptme"})
-"""Namespaces that are a tool's own names for its sessions."""
+"""The namespaces of the tools' own session names."""
 
 _UNUSED = frozenset({"stale", "conflict"})
 _JOURNAL = re.compile(r"autonomous-session-(\w+)")
@@ -38,17 +38,17 @@ class WantedSession(msgspec.Struct, kw_only=True):
 
     Attributes:
         name: The session's name.
-        ids: The words under which launchers may know it: its own value, its label, its journal's.
-        natives: The tools' own names for it, each with what says so.
-        tool: The tool that it ran; None if not known.
+        ids: The labels that launchers may use for it: its own value, its label, and the label of its journal.
+        natives: The tools' own names for it, each with the rank of its evidence.
+        tool: Its agent tool; None if unknown.
         start_us: When it was started; microseconds since 1970, UTC.
         end_us: When it ended.
-        is_exact: The start was written down; otherwise it was computed from whole seconds.
-        cwd: Its working folder, as it was recorded.
+        is_exact: Whether the start was recorded; otherwise it was computed from whole seconds.
+        cwd: Its recorded working folder.
         workspace: The folder that its records belong to; it may have worked in another.
-        closed_us: The end that its record writes down apart from the time of the record.
-        is_two: Records of this name tell of two runs.
-        paths: Where its records say that its transcript stands.
+        closed_us: The end that its record states in addition to the time of the record.
+        is_two: Whether records of this name describe two runs.
+        paths: The transcript paths in its records.
     """
 
     name: str
@@ -71,7 +71,7 @@ class WantedSession(msgspec.Struct, kw_only=True):
 
     @property
     def is_native(self) -> bool:
-        """The name is a tool's own."""
+        """Whether the name is a tool's own."""
         return split_session(self.name)[0] in NATIVES
 
     def add_native(self, name: str, rank: Rank) -> None:
@@ -101,7 +101,7 @@ class WantedSession(msgspec.Struct, kw_only=True):
 
 
 def session_of_name(name: str) -> WantedSession:
-    """Return a session of which nothing but its name is known."""
+    """Return a session of which only the name is known."""
     space, value = split_session(name)
     found = WantedSession(name=name)
     if space in NATIVES:
@@ -125,9 +125,9 @@ def tool_of(harness: object) -> str | None:
 
 
 def reference_of(row: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return in which field a session record names its transcript, and the path; None where it names none.
+    """Return the field with the transcript path of a session record, and the path; None if there is no path.
 
-    Old rows keep it in `journal_path`, which is a journal where it ends in `.md`.
+    Old records have it in `journal_path`. A path there that ends in `.md` is a journal.
     """
     path = row.get("trajectory_path")
     if isinstance(path, str) and path:
@@ -139,7 +139,7 @@ def reference_of(row: Mapping[str, Any]) -> tuple[str, str | None]:
 
 
 def session_of_record(row: Mapping[str, Any], workspace: str | None = None) -> WantedSession:
-    """Return what a session record says of its session.
+    """Return the session of a session record.
 
     Args:
         row: The record.
@@ -165,7 +165,7 @@ def session_of_record(row: Mapping[str, Any], workspace: str | None = None) -> W
 
 
 def sessions_of_ledger(rows: Iterable[Recorded]) -> dict[str, WantedSession]:
-    """Return the sessions that rows of `TYPES` tell of, by name."""
+    """Return the sessions in rows of `TYPES`, by name."""
     found: dict[str, WantedSession] = {}
     durations: dict[str, Any] = {}
     for row in rows:
@@ -194,7 +194,7 @@ def sessions_of_ledger(rows: Iterable[Recorded]) -> dict[str, WantedSession]:
 
 
 def merge(session: WantedSession, other: WantedSession) -> WantedSession:
-    """Return what two sources say of one session; what the first one knows stays."""
+    """Add the facts of another source to a session; known facts are kept."""
     for native, rank in other.natives.items():
         session.add_native(native, rank)
     differs = _differ(session.tool, other.tool) or _differ(session.closed_us, other.closed_us)
@@ -257,7 +257,7 @@ def _moment(value: object) -> int | None:
 
 
 def time_text(at_us: int | None) -> str:
-    """Return a time for people, to the millisecond; `-` for none."""
+    """Return a time for people, to the millisecond; `-` if there is none."""
     if at_us is None or not limits.AT_MIN_US <= at_us <= limits.AT_MAX_US:
         return "-"
     at: datetime = times.EPOCH + timedelta(microseconds=at_us)
