@@ -274,8 +274,8 @@ def test_store_of_grok_is_read_whole(ledger: Ledger, tmp_path: Path) -> None:
 
         assert (report.exit_code, report.lost) == (0, 0), case
         assert messages(ledger, f"grok:{session}") == texts, case
-        found = ledger.transcript(f"grok:{session}").entries
-        assert [entry.call for entry in found if entry.kind == "tool_call"] == calls, case
+        found = [entry for entry in ledger.transcript(f"grok:{session}").entries if entry.kind == "tool_call"]
+        assert [(entry.call, entry.name) for entry in found] == [(name, "run_terminal_cmd") for name in calls], case
 
 
 # B16: one rule for short ids.
