@@ -209,6 +209,18 @@ def test_every_command_has_its_section_with_every_option(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
+def test_option_tables_show_the_placeholders_of_the_help(command: str) -> None:
+    text = section(page("cli.md"), f"`{command}`").replace(r"\|", "|")
+    shown = re.findall(r"^\| `(--[a-z-]+)`(?: |\[=)?\[?([^\s`\]…]*)[\]…]* \| ", text, re.MULTILINE)
+    placeholders: dict[str, set[str]] = {}
+    for action in options(command):
+        for name in action.option_strings:
+            placeholders.setdefault(name, set()).add("" if action.nargs == 0 else str(action.metavar))
+
+    assert [(name, place) for name, place in shown if place not in placeholders.get(name, ())] == []
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
 def test_every_command_and_option_has_help(command: str) -> None:
     assert len((inspect.getdoc(importlib.import_module(cli.COMMANDS[command])) or "").split()) > 3
     assert [action.dest for action in options(command) if not action.help] == []
