@@ -181,30 +181,22 @@ def through(document: Mapping[str, Any], opened: ParsedState) -> tuple[int | Non
     return None, list(dict.fromkeys(notes))
 
 
-def until_of(published: Iterable[tuple[str, PosteriorPublished]], target: str) -> str | None:
-    """Return the time up to which the effective publication to a file includes the grades.
-
-    Args:
-        published: Publications with their event ids, in the order of the log.
-        target: The file.
-
-    Returns:
-        A time as RFC 3339 text; None if no publication is effective, or if it considered no grade.
-    """
-    mine = [(name, event.extra or {}) for name, event in published if event.target == target]
-    gone = {said.get("rolled_back") for _, said in mine}
-    left = [said.get("until") for name, said in mine if "rolled_back" not in said and name not in gone]
+def _published_until(rows: list[Recorded], target: str) -> str | None:
+    """Return the time up to which the effective publication to a file includes the grades; None for no grade."""
+    mine = [
+        (row.id, row.event.extra or {})
+        for row in rows
+        if isinstance(row.event, PosteriorPublished) and row.event.producer == _PUBLISHER and row.outcome == "appended"
+        if row.event.target == target
+    ]
+    gone = {extra.get("rolled_back") for _, extra in mine}
+    left = [extra.get("until") for name, extra in mine if "rolled_back" not in extra and name not in gone]
     return left[-1] if left and isinstance(left[-1], str) else None
 
 
 def _with_published_time(rows: list[Recorded], event: Wire) -> tuple[Wire, list[str]]:
     """Return the balance of a state without a time, with the time of the publication to its file, and notes."""
-    published = [
-        (row.id, row.event)
-        for row in rows
-        if isinstance(row.event, PosteriorPublished) and row.event.producer == _PUBLISHER and row.outcome == "appended"
-    ]
-    if (until := until_of(published, event["source"])) is not None:
+    if (until := _published_until(rows, event["source"])) is not None:
         what = f"it continues from posteriors that this ledger published, which include the grades up to {until}"
         return event | {"through": until}, [f"the state has no time: {what}"]
     if not (event["arms"] or event.get("contexts") or event.get("judge")):
