@@ -20,6 +20,7 @@ MISSING = (
 )
 """The error if the extra is not installed."""
 
+_NAME = "rightful-watch"  # of the threads
 _DEBOUNCE_MS, _STEP_MS = 800, 50
 _WAKE_MS = 250  # how often a thread checks whether to end
 
@@ -65,60 +66,41 @@ class Watcher:
         real = [Path(path).resolve() for path in paths]
         folders = {str(path) for path in real if path.is_dir()}
         above = {str(path.parent) for path in real if not path.is_dir() and path.parent.is_dir()}
-        threads = [_Thread(self, found, recursive=deep) for found, deep in ((folders, True), (above, False)) if found]
+        groups = [(found, threading.Event(), deep) for found, deep in ((folders, True), (above, False)) if found]
+        threads = [
+            threading.Thread(target=self._run, args=group, name="rightful-watch", daemon=True) for group in groups
+        ]
         try:
             for thread in threads:
                 thread.start()
-            for thread in threads:
-                thread.ready.wait()
+            for _, ready, _ in groups:
+                ready.wait()
             yield
         finally:
             self.end()
             for thread in threads:
                 thread.join()
 
-    def add_changes(self, paths: set[str]) -> None:
-        """Add changed paths."""
-        self._found.put(paths)
-
-    @property
-    def over(self) -> threading.Event:
-        """Set once the watch is ended."""
-        return self._over
-
-
-class _Thread(threading.Thread):
-    """Watches some folders.
-
-    Attributes:
-        ready: Set once it watches the folders, or failed to.
-    """
-
-    def __init__(self, watcher: Watcher, paths: set[str], *, recursive: bool) -> None:
-        super().__init__(name="rightful-watch", daemon=True)
-        self._watcher, self._paths, self._recursive = watcher, paths, recursive
-        self.ready = threading.Event()
-
-    def run(self) -> None:
-        """Report changes until the watch is ended; report the reason if that fails."""
+    def _run(self, paths: set[str], ready: threading.Event, recursive: bool) -> None:  # noqa: FBT001 - a thread's arguments
+        """Collect changes until the watch is ended; report the reason if that fails."""
         import watchfiles
 
         try:
             for changes in watchfiles.watch(
-                *self._paths,
+                *paths,
                 watch_filter=None,
                 debounce=_DEBOUNCE_MS,
                 step=_STEP_MS,
-                stop_event=self._watcher.over,
+                stop_event=self._over,
                 rust_timeout=_WAKE_MS,
                 yield_on_timeout=True,
                 raise_interrupt=False,
-                recursive=self._recursive,
+                recursive=recursive,
             ):
                 if found := {path for kind, path in changes if kind != watchfiles.Change.deleted}:
-                    self._watcher.add_changes(found)
-                self.ready.set()  # the first iteration shows that the folders are watched
+                    self._found.put(found)
+                ready.set()  # the first iteration shows that the folders are watched
         except BaseException as error:  # noqa: BLE001 - scans continue without it, whatever the failure
-            self._watcher.failures.put(f"{type(error).__name__}: {error}")
+            self.failures.put(f"{type(error).__name__}: {error}")
         finally:
-            self.ready.set()
+            ready.set()
