@@ -14,7 +14,7 @@ from tests.faults.support import event, filled, opened, run
 
 from rightful import limits
 from rightful.errors import ForeignStoreError, InUseError, LedgerNotFoundError
-from rightful.storage import open_stores
+from rightful.storage import folder_sync, open_stores
 from rightful.storage.environment import store_files
 from rightful.storage.recorder import LMDBRecorder
 
@@ -188,13 +188,13 @@ def test_files_are_their_owners_alone_whatever_the_umask(tmp_path: Path, umask: 
 def test_names_are_made_durable_after_creation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """LMDB does not sync folders: after a power cut the whole store would be gone."""
     synced: list[str] = []
-    sync = store_files.sync_folder
+    sync = folder_sync.sync_folder
 
     def sync_and_note(path: Path) -> None:
         synced.append(path.name)
         sync(path)
 
-    monkeypatch.setattr(store_files, "sync_folder", sync_and_note)
+    monkeypatch.setattr(folder_sync, "sync_folder", sync_and_note)
     opened(tmp_path / "s", create=True).close()
 
     assert synced == [tmp_path.name, "s", "store.new", "s"]

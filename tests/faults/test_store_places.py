@@ -14,6 +14,7 @@ from tests.faults.support import event, filled, into_tables, opened, overwrite, 
 
 import rightful
 from rightful.errors import DamagedRowError, ForeignStoreError, OutcomeUnknownError, StorageError
+from rightful.storage import folder_sync
 from rightful.storage.environment import store_files
 from rightful.storage.writer import Writer
 
@@ -21,13 +22,13 @@ from rightful.storage.writer import Writer
 def test_folders_above_a_new_store_are_private_and_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the umask says: transcripts are private, and a folder whose name is lost loses all that is in it."""
     synced: list[str] = []
-    sync = store_files.sync_folder
+    sync = folder_sync.sync_folder
 
     def syncing(path: Path) -> None:
         synced.append(path.name)
         sync(path)
 
-    monkeypatch.setattr(store_files, "sync_folder", syncing)
+    monkeypatch.setattr(folder_sync, "sync_folder", syncing)
     before = os.umask(0)
     try:
         opened(tmp_path / "a" / "b" / "c", create=True).close()

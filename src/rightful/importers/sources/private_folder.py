@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from rightful.storage.folder_sync import sync_folder
+
 _PRIVATE = 0o700
 _OTHERS_WRITE = 0o022
 
@@ -46,12 +48,3 @@ def _make(folder: str) -> None:
         return
     os.chmod(folder, _PRIVATE)
     sync_folder(above)
-
-
-def sync_folder(folder: str) -> None:
-    """Sync a folder, so that the names in it survive a power cut."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -69,12 +69,10 @@ def prepared_file(path: str, data: bytes, like: str) -> Iterator[str]:
 def replace(temporary: str, path: str) -> None:
     """Rename a prepared file to its final name, durably."""
     os.replace(temporary, path)
-    from pathlib import Path
-
-    from rightful.storage.environment.store_files import sync_folder
+    from rightful.storage.folder_sync import sync_folder
 
     with contextlib.suppress(OSError):
-        sync_folder(Path(path).parent)
+        sync_folder(os.path.dirname(path) or ".")
 
 
 def make_folder(path: str) -> None:

@@ -7,7 +7,8 @@ import errno
 import os
 import time
 
-from rightful.importers.sources.private_folder import is_private, sync_folder
+from rightful.importers.sources.private_folder import is_private
+from rightful.storage.folder_sync import sync_folder
 
 _TORN_S = 3_600
 

@@ -14,7 +14,7 @@ import msgspec
 from rightful import limits
 from rightful.encoding.merkle import EMPTY_ROOT
 from rightful.errors import ForeignStoreError
-from rightful.storage import locks
+from rightful.storage import folder_sync, locks
 from rightful.storage.environment import store_files
 from rightful.storage.environment.lmdb_errors import storage_error
 from rightful.storage.journal.journal_records import JournalKey, TablesState
@@ -67,9 +67,9 @@ def _make(root: Path, kind: Kind) -> None:
         for name, dup in kind.tables.items():
             env.open_db(name.encode(), txn=txn, dupsort=dup, dupfixed=dup)
         txn.put(ABOUT, about.to_bytes(), db=meta)
-    store_files.sync_folder(half)
+    folder_sync.sync_folder(half)
     half.rename(root / store_files.STORE)
-    store_files.sync_folder(root)
+    folder_sync.sync_folder(root)
 
 
 def with_new_key(about: About) -> tuple[About, JournalKey]:
@@ -88,7 +88,7 @@ def make_journal(store: Path, begins_with: bytes) -> bool:
     try:
         remove_journal(store)
         store_files.make_journal_file(store, begins_with)
-        store_files.sync_folder(store)
+        folder_sync.sync_folder(store)
     except OSError:
         with contextlib.suppress(OSError):
             remove_journal(store)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from rightful import limits
 from rightful.errors import ForeignStoreError
+from rightful.storage import folder_sync
 from rightful.storage.locks import PRIVATE_FOLDER, open_private
 
 DATA = "data.mdb"
@@ -41,7 +42,7 @@ def make_folder(path: Path) -> None:
     """Make a folder that only its owner can use, and make its entry durable."""
     path.mkdir(mode=PRIVATE_FOLDER)
     path.chmod(PRIVATE_FOLDER)
-    sync_folder(path.parent)
+    folder_sync.sync_folder(path.parent)
 
 
 def make_folders(path: Path) -> None:
@@ -50,15 +51,6 @@ def make_folders(path: Path) -> None:
         make_folders(path.parent)
     with contextlib.suppress(FileExistsError):
         make_folder(path)
-
-
-def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable; LMDB does not."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def make_journal_file(store: Path, begins_with: bytes) -> None:
