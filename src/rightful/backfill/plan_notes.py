@@ -21,6 +21,7 @@ from rightful.importers.bandits.bandit_formats import FORMATS
 from rightful.policies import TimeDecay
 from rightful.projections.credit.inputs import BINS
 from rightful.reports.aliases.arm_aliases import same_lesson
+from rightful.reports.explain.phrases import count
 
 UNCREDITED_SHARE = 0.1
 """Part of the grades that may end in another bin than `HARMLESS_BINS` before a plan is refused."""
@@ -184,7 +185,7 @@ def _unknown_removed(state: State, new: State, found: Beliefs, rule: Rule) -> It
     gone = [arm for arm in own if new.numbers(arm) is None and rule.policy.arm_aliases.get(arm, arm) not in known]
     if gone and 2 * len(gone) >= len(own):
         yield (
-            f"{len(gone):,} of {plural(len(own), 'arm')} that the tool wrote {WOULD_GO} ({file_names(gone)}), and the "
+            f"{len(gone):,} of {count(len(own), 'arm')} that the tool wrote {WOULD_GO} ({file_names(gone)}), and the "
             f"ledger has no exposure or grade of {'it' if len(gone) == 1 else 'them'}"
         )
 
@@ -212,7 +213,7 @@ def _known_arms(found: Beliefs, rule: Rule) -> set[str]:
 def removed_arms(changes: Sequence[ArmChange]) -> str:
     """Return how many arms go, and a few of their short names; an empty text if none goes."""
     gone = [change.arm for change in changes if change.new is None]
-    return f"{plural(len(gone), 'arm')} removed: {file_names(gone)}" if gone else ""
+    return f"{count(len(gone), 'arm')} removed: {file_names(gone)}" if gone else ""
 
 
 def file_names(arms: Sequence[str]) -> str:
@@ -225,11 +226,6 @@ def file_names(arms: Sequence[str]) -> str:
 def _few(texts: Sequence[str]) -> str:
     more = f", and {len(texts) - _EXAMPLES:,} more" if len(texts) > _EXAMPLES else ""
     return f"{'; '.join(texts[:_EXAMPLES])}{more}"
-
-
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _contexts_removed(state: State, new: State, rule: Rule) -> Iterator[str]:
