@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +283,29 @@ def test_branches_of_a_refused_session_are_not_imported(
     [refused] = imported("openai-agents", tmp_path / "other.db")
 
     assert (refused.exit_code, refused.appended, notes(refused)) == (2, 0, [refusal(path)])
+
+
+def test_equal_row_of_another_session_does_not_make_a_database_a_copy(
+    imported: Importer, ledger: Ledger, path: Path, tmp_path: Path
+) -> None:
+    """Two scripts that start in one second write the same greeting as row 1, in sessions of their own."""
+    other = tmp_path / "other.db"
+    for database, greeted in ((path, "first"), (other, "second")):
+        put(database, user("hi"), session_id=greeted)
+        put(database, user(f"of {greeted}"))
+        with closing(sqlite3.connect(database)) as connection, connection:
+            connection.execute("UPDATE agent_messages SET created_at = '2026-08-01 10:00:00'")
+    imported("openai-agents", path)
+    change(path, "cleared")
+    imported("openai-agents", path)
+    with closing(sqlite3.connect(other)) as connection, connection:
+        connection.execute("UPDATE agent_messages SET id = id + 10 WHERE session_id = 's'")
+
+    [report] = imported("openai-agents", other)
+
+    assert report.lost == 1
+    assert "--session-prefix" in notes(report)[0]
+    assert shown(ledger) == []
 
 
 @pytest.mark.parametrize("first", ["cleared", "popped"])

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 
 from rightful import content
 from rightful.events import SessionStarted
-from rightful.importers.openai_agents.known_rows import PRODUCER, fork_of, stored_session
-from rightful.importers.openai_agents.sdk_tables import MAIN, message_of, messages_of, unbranched_of, usage_of
+from rightful.importers.openai_agents.known_rows import NAMESPACE, PRODUCER, fork_of, stored_session
+from rightful.importers.openai_agents.sdk_tables import (
+    MAIN,
+    message_of,
+    messages_of,
+    session_of,
+    unbranched_of,
+    usage_of,
+)
 from rightful.importers.openai_agents.transaction_events import EventWriter
 from rightful.importers.shared.stored_rows import rows_of
 from rightful.importers.sources.text_files import Problem
@@ -134,18 +141,26 @@ class DatabaseImport:
         return self._source not in stored.row_sources and not self._has_rows_of(stored.sources[-1], conversation.store)
 
     def _has_rows_of(self, source: str, store: Store) -> bool:
-        """Return whether a table of this database has a row that was imported from another database."""
+        """Return whether a table of this database has a row that was imported from another, in the same session."""
         if (source, store.messages) not in self._related:
-            sessions = [event.session for event in self._starts() if (event.extra or {}).get("source") == source]
-            rows = (row for session in sessions for row in stored_session(self._log, session).times)
-            self._related[source, store.messages] = any(self._is_stored(store, row) for row in rows)
+            starts = [event for event in self._starts() if (event.extra or {}).get("source") == source]
+            self._related[source, store.messages] = any(
+                self._is_stored(store, row, event)
+                for event in starts
+                for row in stored_session(self._log, event.session).times
+            )
         return self._related[source, store.messages]
 
-    def _is_stored(self, store: Store, row: Row) -> bool:
+    def _is_stored(self, store: Store, row: Row, start: SessionStarted) -> bool:
+        """Return whether the database has a row of a session; an equal greeting in another session proves nothing."""
         try:
-            return message_of(self._connection, store, row.id).row == row
+            if message_of(self._connection, store, row.id).row != row:
+                return False
         except sqlite3.DatabaseError:
             return False
+        prefix = (start.extra or {}).get("session_prefix", "")
+        name = f"{NAMESPACE}:{prefix}{session_of(self._connection, store, row.id)}"
+        return start.session == name or start.session.startswith(f"{name}/branch/")
 
     def _refuse(self, conversation: Conversation, stored: StoredSession) -> None:
         """Report another conversation under the session's id. Its branches are skipped as well."""

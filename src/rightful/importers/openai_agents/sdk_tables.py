@@ -218,6 +218,12 @@ def message_of(connection: Connection, store: Store, row: int) -> Message:
     return _message(*found)
 
 
+def session_of(connection: Connection, store: Store, row: int) -> str | None:
+    """Return the SDK's session id of a stored message; None if it is not UTF-8 text."""
+    (name,) = connection.execute(_sql("SELECT session_id FROM MESSAGES WHERE id = ?", store), (row,)).fetchone()
+    return _utf8(name)
+
+
 def unbranched_of(connection: Connection, store: Store, session_id: str) -> list[int]:
     """Return the row ids of a session's messages that are in no branch."""
     sql = "SELECT id FROM MESSAGES WHERE session_id = ? AND id NOT IN (SELECT message_id FROM message_structure) "
