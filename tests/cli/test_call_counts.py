@@ -26,7 +26,7 @@ from rightful.importers.engine.formats import AUTO, kinds
 SOURCE: Final = str(Path(rightful.__file__).parent)
 TRANSCRIPTS: Final = Path(__file__).parents[1] / "samples" / "claude" / "projects" / "-home-dev-my-proj"
 MOST: Final = {
-    "posteriors under another policy": 122,
+    "posteriors under another policy": 116,
     "import of one transcript": 2137,
     "import of four lines": 548,
     "call of a hook": 198,

@@ -316,17 +316,17 @@ class Projected:
         key = policy.hash
         policy_sums = self._policy_sums.pop(key, None)
         if policy_sums is None:
-            policy_sums = self._without(policy) if policy.without_sessions else self._tallied(policy)
+            if policy.without_sessions:
+                policy_sums = self._without(policy)
+            else:
+                through = self.facts.watermark
+                sums, counters = tally(self.facts, policy, through, 0, self._runs_at(through))
+                policy_sums = PolicySums(policy, through, sums, counters)
             self.facts.names.index()
         self._policy_sums[key] = policy_sums
         while len(self._policy_sums) > CACHED_POLICIES:
             del self._policy_sums[next(iter(self._policy_sums))]
         return policy_sums
-
-    def _tallied(self, policy: Policy) -> PolicySums:
-        """Return a policy's answer from all credits."""
-        through = self.facts.watermark
-        return PolicySums(policy, through, *tally(self.facts, policy, through, 0, self._runs_at(through)))
 
     def _without(self, policy: Policy) -> PolicySums:
         """Return the answer of a policy that leaves sessions out, from that of the policy which does not.

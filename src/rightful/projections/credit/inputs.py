@@ -259,6 +259,8 @@ def _late_from(facts: Facts, shown: Shown, canonical: Ints) -> Ints:
 
     The session is compared, not the run: a resumed session is shown its arms again, which is another exposure.
     """
+    if not shown.file_time.any():
+        return shown.at
     late_from = np.where(shown.file_time, _NEVER_LATE, shown.at)
     vague = np.flatnonzero(_superseded(facts, shown, canonical))
     if len(vague):

@@ -153,7 +153,7 @@ def beliefs_of(
     """
     known = {} if known is None else known
     prior = (scaled(policy.prior[0]), scaled(policy.prior[1]))
-    opened = _balance_totals(facts, policy, through)
+    opened = _balance_totals(facts, policy, through) if facts.balances else {}
     out: dict[Key, Posterior] = {}
     for key in sums.of.keys() | opened.keys():
         totals = sums.of.get(key, (0, 0, 0))

@@ -100,7 +100,7 @@ def tally(
     sums, counters = Sums(), Counter[str]()
     runs = runs_of(facts, through, quarantine_of(facts, through)) if runs is None else runs
     for block in _blocks(facts):
-        settlement = settle(facts, policy, through, block, runs)
+        settlement = trace_settlement(facts, policy, through, block, runs).settlement
         sums.add(sums_of(facts, settlement, policy, decay_at_us).of)
         counters.update(counters_of(settlement))
     return sums, dict(counters)
