@@ -111,11 +111,12 @@ def commands(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("command", sorted({line for page in PAGES for line in commands(page)}))
 def test_every_command_that_a_page_shows_can_be_parsed(command: str) -> None:
-    from rightful.cli import parser
+    from rightful.cli import COMMANDS
+    from rightful.cli.support import parsing
 
     words = shlex.split(command.partition(" > ")[0].partition(" | ")[0].partition(" < ")[0], comments=True)
 
-    assert parser().parse_args(words).command in words
+    assert parsing.parser(COMMANDS).parse_args(words).command in words
 
 
 def test_every_job_of_the_runner_that_a_page_shows_is_known_to_it() -> None:

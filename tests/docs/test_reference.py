@@ -17,6 +17,7 @@ from tests.importers.growing import import_once
 
 from rightful import cli, errors, events, identity, limits, policies
 from rightful import ledger as app
+from rightful.cli.support import parsing
 from rightful.encoding import envelope
 from rightful.integrations.claude_code.lesson_cursor import Cursor, ReadState
 from rightful.integrations.spool.spool_files import Spool
@@ -189,7 +190,8 @@ def test_the_changelog_says_the_versions_of_what_is_on_disk() -> None:
 
 
 def options(command: str) -> list[argparse.Action]:
-    [commands] = [act for act in cli.parser(command)._actions if isinstance(act, argparse._SubParsersAction)]
+    parser = parsing.parser({command: cli.COMMANDS[command]})
+    [commands] = [act for act in parser._actions if isinstance(act, argparse._SubParsersAction)]
     return taken(commands.choices[command])
 
 

@@ -1,8 +1,8 @@
 """The command line: one module per command, imported when the command is called.
 
 A command module has a docstring (its first line is the summary, all of it is the help),
-`arguments(parser)`, which declares its arguments, and `run(args)`, which runs it and returns
-the exit code: 0 success, 1 check failed, 2 wrong usage or invalid input, 3 conflict, 4 storage error.
+`arguments(parser)`, which declares its arguments, and `run(args)`, which runs it and returns the
+exit code: 0 or None success, 1 check failed, 2 wrong usage or invalid input, 3 conflict, 4 storage error.
 """
 
 from __future__ import annotations
@@ -16,51 +16,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-COMMANDS: dict[str, str] = {
-    "init": "rightful.cli.commands.init",
-    "ingest": "rightful.cli.commands.ingest",
-    "import": "rightful.cli.commands.import_",
-    "credit": "rightful.cli.commands.credit",
-    "hook": "rightful.cli.commands.hook",
-    "run": "rightful.cli.commands.run",
-    "handoff": "rightful.cli.commands.handoff",
-    "posteriors": "rightful.cli.commands.posteriors_",
-    "explain": "rightful.cli.commands.explain",
-    "audit": "rightful.cli.commands.audit",
-    "policy": "rightful.cli.commands.policy",
-    "backfill": "rightful.cli.commands.backfill",
-    "transcript": "rightful.cli.commands.transcript",
-    "history": "rightful.cli.commands.history",
-    "locate": "rightful.cli.commands.locate",
-    "status": "rightful.cli.commands.status",
-    "demo": "rightful.cli.commands.demo",
-}
+_MODULES = (
+    "init", "ingest", "import_", "credit", "hook", "run", "handoff", "posteriors_", "explain", "audit", "policy",
+    "backfill", "transcript", "history", "locate", "status", "demo",
+)  # fmt: skip
+
+COMMANDS = {module.rstrip("_"): f"rightful.cli.commands.{module}" for module in _MODULES}
 """The module of each command."""
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C: 128 + the signal number, as in shells."""
-
-PIPE_CLOSED = 141
-"""Exit code when the reader of stdout has closed the pipe: 128 + SIGPIPE."""
-
-_ENDED_BY = ("SIGTERM", "SIGINT", "SIGHUP")
-
+INTERRUPTED = 130  # exit code after Ctrl-C: 128 + the signal number, as in shells
+PIPE_CLOSED = 141  # exit code when the reader of stdout has closed the pipe: 128 + SIGPIPE
 _HOOK_ACTIONS = ("install", "remove", "status", "run")
 _HOOK_AGENT = "claude-code"
 _WITH_VALUE = ("--ledger", "--settings", "--scope", "--with", "--without")
-
-
-def parser(command: str | None = None) -> argparse.ArgumentParser:
-    """Return the argument parser.
-
-    Args:
-        command: The only command to prepare, so that no other is imported; all if None.
-    """
-    from rightful.cli.support import parsing
-
-    return parsing.parser({command: COMMANDS[command]} if command else COMMANDS)
 
 
 def _named(words: Sequence[str]) -> str | None:
@@ -133,7 +103,7 @@ def _main(words: Sequence[str], *, alone: bool) -> int:
             stream.reconfigure(errors="backslashreplace")  # a narrow locale must not lose an answer
     gc.disable()  # importing makes no garbage, and collecting costs a hook 3 of its 60 ms
     try:
-        return _guarded(lambda: _version() if words == ["--version"] else _run(words), alone=alone)
+        return _guarded(words, alone=alone)
     finally:
         gc.enable()
 
@@ -169,22 +139,25 @@ def _answer_hook(options: dict[str, str], *, alone: bool) -> int:
     if alone:
         import signal  # loaded where it is needed: it takes half a millisecond
 
-        for name in _ENDED_BY:
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
     from rightful.cli.commands import hook_call
 
     return hook_call.answer(options.get("--ledger"), verbose="--verbose" in options, alone=alone)
 
 
 def _run(words: Sequence[str]) -> int:
+    from rightful.cli.support import parsing
+
+    command = _named(words)
+    modules = {command: COMMANDS[command]} if command else COMMANDS  # only the named command is imported
     try:
-        args, rest = parser(_named(words)).parse_known_args(words)
+        args, rest = parsing.parser(modules).parse_known_args(words)
         if rest and not _accepted(args, rest, words):
             args.parser.error(f"unrecognized arguments: {' '.join(rest)}")
     except SystemExit as stopped:  # argparse has printed the error or the help
         return int(stopped.code or 0)
-    code: int = args.run(args)
-    return code
+    return args.run(args) or 0
 
 
 def _accepted(args: argparse.Namespace, rest: Sequence[str], words: Sequence[str]) -> bool:
@@ -205,13 +178,13 @@ def _accepted(args: argparse.Namespace, rest: Sequence[str], words: Sequence[str
     return False
 
 
-def _guarded(work: Callable[[], int], *, alone: bool) -> int:
-    """Run the work and flush its answer. Print an error, if there is one, and return its exit code."""
+def _guarded(words: Sequence[str], *, alone: bool) -> int:
+    """Run a command and flush its answer. Print an error, if there is one, and return its exit code."""
     from rightful.cli.output import terminal
     from rightful.errors import RightfulError
 
     try:
-        code = work()
+        code = _version() if words == ["--version"] else _run(words)
         terminal.write_stdout("", flush=True)
     except RightfulError as error:
         terminal.warn_stderr(str(error))

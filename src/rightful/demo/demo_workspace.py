@@ -1,12 +1,10 @@
 """The demo's workspace: ten sessions in the real formats, side by side, where the newest-file rule goes wrong.
 
-All is fixed: names, times, grades. Long sessions that quote their paths do well, short ones
-that retry blindly do badly, and each is graded while the next one has just been shown its
-lessons. So the newest exposure nearly always belongs to another session. Of the last session only a
-state file is left, and it has no grade. The bandit's state file is what the historical
-updater wrote: each grade credited to the lessons that were shown last. Of the first
-session there are the transcript of Claude Code and the log that its run printed. In addition to
-them stands the database of an app on the OpenAI Agents SDK.
+All names, times and grades are fixed. Long sessions that quote their paths do well, short sessions that retry blindly
+do badly. Each session is graded just after the next one was shown its lessons, so the newest exposure nearly always
+belongs to another session. The last session has only a state file and no grade. The bandit's state file is what the
+historical updater wrote: each grade credited to the lessons that were shown last. The first session has a transcript of
+Claude Code and the log that its run printed. There is also the database of an app on the OpenAI Agents SDK.
 """
 
 from __future__ import annotations
@@ -115,8 +113,8 @@ def write(folder: Path) -> Workspace:
     database = folder / "app" / "sessions.db"
     database.parent.mkdir()
     demo_history.write(database, START)
-    hook = state_files, trajectories, dropouts
-    return Workspace(hook, path, bandit / "bandit-state.json", transcripts, database)
+    hook_folders = (state_files, trajectories, dropouts)
+    return Workspace(hook_folders, path, bandit / "bandit-state.json", transcripts, database)
 
 
 def _at(minutes: float) -> datetime:
@@ -142,9 +140,8 @@ def _trajectory(session: Session) -> dict[str, Any]:
 
 
 def _dropout(session: Session) -> dict[str, Any]:
-    withheld = [_lesson("run-tests-first.md")]
     ts = _at(session.start + 1).timestamp()
-    return {"ts": ts, "session_id": session.native, "epsilon": 0.3, "withheld": withheld}
+    return {"ts": ts, "session_id": session.native, "epsilon": 0.3, "withheld": [_lesson("run-tests-first.md")]}
 
 
 def _write_state(path: Path, session: Session) -> None:
@@ -155,8 +152,7 @@ def _write_state(path: Path, session: Session) -> None:
 
 
 def _record(session: Session) -> dict[str, Any]:
-    slug = "-home-dev-proj"
-    path = f"/home/dev/.claude/projects/{slug}/{session.native}.jsonl" if session.harness == "claude-code" else None
+    path = f"/home/dev/.claude/projects/-home-dev-proj/{session.native}.jsonl"
     return {
         "session_id": session.label,
         "timestamp": _at(session.end).isoformat(),
@@ -166,13 +162,13 @@ def _record(session: Session) -> dict[str, Any]:
         "model": "opus",
         "outcome": "productive" if (session.grade or 0.0) > _HALF else "noop",
         "duration_seconds": (session.end - session.start) * 60,
-        "trajectory_path": path,
+        "trajectory_path": path if session.harness == "claude-code" else None,
         "trajectory_grade": session.grade,
     }
 
 
 def _bandit_state() -> dict[str, Any]:
-    """What an updater believes that joins each grade with the newest exposure."""
+    """Return the state of an updater that joins each grade with the newest exposure."""
     arms: dict[str, dict[str, Any]] = {}
     graded = sorted((session for session in SESSIONS if session.grade is not None), key=lambda session: session.end)
     for session in graded:

@@ -62,11 +62,7 @@ class HistoryCompacted(SessionEvent, frozen=True, kw_only=True, tag="history.com
 
 
 class HistoryPopped(SessionEvent, frozen=True, kw_only=True, tag="history.popped"):
-    """Items were removed: an undo, a rewind, a rollback. They remain in the log.
-
-    Attributes:
-        items: Which ones.
-    """
+    """Items were removed: an undo, a rewind, a rollback. They remain in the log."""
 
     items: Covers
 
