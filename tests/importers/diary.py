@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from rightful.errors import InvalidEventError
-from rightful.importers.engine.formats import APPENDED, REWRITTEN, End, GrowingReader, Origin, Wire
+from rightful.importers.engine.formats import APPENDED, REWRITTEN, End, GrowingKind, GrowingReader, Origin, Wire
 from rightful.importers.shared.foreign_fields import key_of
 from rightful.importers.sources.text_files import Found, Problem
 
@@ -62,11 +62,11 @@ class DiaryReader(GrowingReader):
         self._before = state["ids"]
 
 
-class Diary:
+class Diary(GrowingKind):
     """Is appended to."""
 
     NAME = "diary"
-    GROWS: Literal["appended", "rewritten"] = APPENDED
+    GROWS = APPENDED
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Say whether an object is an entry."""
@@ -83,4 +83,4 @@ class Draft(Diary):
     """May be rewritten."""
 
     NAME = "draft"
-    GROWS: Literal["appended", "rewritten"] = REWRITTEN
+    GROWS = REWRITTEN

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 from tests.importers.conftest import KINDS, Importer, said
+from tests.importers.diary import Diary
 from tests.importers.import_files import import_paths
 
 from rightful import limits
 from rightful.errors import BusyError
+from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+from rightful.importers.engine.file_report import FileReport
 from rightful.ledger import Ledger
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples"
@@ -172,10 +175,16 @@ def test_unreadable_path_is_reported_and_the_others_are_imported(
 
 @pytest.mark.parametrize("nth", [1, 2])
 def test_read_error_of_an_open_file_is_reported_and_the_import_continues(
-    imported: Importer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:
-    """A broken disk or a lost network file system says so without a name."""
-    bad, good = (write(tmp_path / name, LINE | {"ts": at}) for at, name in ((1.0, "bad.jsonl"), (2.0, "good.jsonl")))
+    """The first read is of the file's head, the second compares it with its checkpoint. The error has no file name."""
+    bad, good = (write(tmp_path / name, {"say": name}) for name in ("bad.jsonl", "good.jsonl"))
+
+    def imported(*paths: Path) -> list[FileReport]:
+        kept = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log)
+        return list(import_paths(ledger.log, [Diary()], map(str, paths), stdin=io.BytesIO(), checkpoints=kept))
+
+    imported(bad)
     real, seen = os.pread, 0
 
     def broken(fd: int, size: int, offset: int) -> bytes:
@@ -187,7 +196,7 @@ def test_read_error_of_an_open_file_is_reported_and_the_import_continues(
         return real(fd, size, offset)
 
     monkeypatch.setattr(os, "pread", broken)
-    reports = imported("auto", bad, good)
+    reports = imported(bad, good)
 
     assert seen == nth, "it was not read so often"
     assert [one.what for one in reports[0].problems] == ["could not be read: Input/output error"]

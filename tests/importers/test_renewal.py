@@ -22,7 +22,7 @@ from rightful.importers.engine import checkpoints
 from rightful.importers.engine.checkpoints import FOLDER, Checkpoints, Reading
 from rightful.importers.engine.file_import import FileImport
 from rightful.importers.engine.file_report import FileReport
-from rightful.importers.engine.formats import GrowingKind, GrowingReader, Origin, Wire, is_growing
+from rightful.importers.engine.formats import GrowingKind, GrowingReader, Origin, Wire, growing_kinds
 from rightful.importers.engine.renewal import Ranges
 from rightful.importers.sources.text_files import Found, Problem, opened
 from rightful.ledger import Ledger
@@ -138,11 +138,10 @@ def import_all(ledger: Ledger, kind: str, place: Path) -> list[FileReport]:
 
 def keep_as_of_reader_1(ledger: Ledger, kind: str, place: Path) -> None:
     """Keep a checkpoint for each file, as version 1 wrote it when it had read all of it."""
-    [reader] = KINDS[kind]
-    assert is_growing(reader)
+    [reader] = growing_kinds(KINDS[kind])
     for path in sorted(path for path in place.rglob("*") if path.is_file()):
         with opened(str(path)) as file:
-            reading = Reading(file, None, is_rewritten=reader.GROWS == "rewritten")
+            reading = Reading(file, reader)
             for _ in reading.lines:
                 pass
             kept = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log)
@@ -493,13 +492,13 @@ def dying_at(step: int, ledger: Ledger, patch: pytest.MonkeyPatch) -> list[int]:
 def test_two_upgrades_at_once_withdraw_once(ledger: Ledger, tmp_path: Path) -> None:
     path = written(tmp_path / "in")
     read_by(ledger, Later(1), path)
-    older = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log).find([Later(2)], str(path)).get(Later.NAME)
+    [(_, older)] = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log).find([Later(2)], str(path))
     later = Later(2, ["second ask"], ["x"])
     read_by(ledger, later, path)
     head = ledger.log.head()
-    assert older is not None
     kept = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log)
-    kept._write(checkpoints._name(later, path.resolve()), older)  # as if the other had begun before
+    [(_, name)] = checkpoints._names([later], path.resolve())
+    kept._write(name, older)  # as if the other had begun before
 
     read_by(ledger, later, path)
 
@@ -525,8 +524,8 @@ def test_too_many_ranges_of_positions_become_fewer_that_are_wider(monkeypatch: p
     monkeypatch.setattr(limits, "CHECKPOINT_RANGES", 3)
     ranges = Ranges([(1, 2)])
 
-    ranges.take(Receipt(None, "duplicate", position, position) for position in (3, 5, 6, 20))
+    ranges.add(Receipt(None, "duplicate", position, position) for position in (3, 5, 6, 20))
     assert ranges.kept() == [(1, 3), (5, 6), (20, 20)]
 
-    ranges.take([Receipt(None, "appended", 40, 40), Receipt(None, "refined", 41, 20)])
+    ranges.add([Receipt(None, "appended", 40, 40), Receipt(None, "refined", 41, 20)])
     assert ranges.kept() == [(1, 6), (20, 20), (40, 40)]

@@ -47,8 +47,8 @@ from rightful.importers.claude_code.claude_facts import Facts, described, error_
 from rightful.importers.claude_code.claude_files import NAMESPACE, Owner, Owners, Place, place_of
 from rightful.importers.claude_code.claude_recognition import is_claude_code
 from rightful.importers.claude_code.queued_prompts import Queue, prompt_of
-from rightful.importers.engine.compacted_files import Heads, HeadsReader
-from rightful.importers.engine.formats import APPENDED, End, Grows, Origin, Wire
+from rightful.importers.engine.compacted_files import HeadsReader
+from rightful.importers.engine.formats import APPENDED, End, GrowingKind, Origin, Wire
 from rightful.importers.shared.foreign_fields import digest, key_of, moment_us
 from rightful.importers.shared.record_parts import ITEMS
 from rightful.importers.sources.text_files import Found, Problem
@@ -73,11 +73,11 @@ _NEVER_HELD = frozenset({"user", "assistant", "system", "result", "stream_event"
 _DIGITS = 16  # of a digest, by which repeats of a line are counted
 
 
-class ClaudeCode:
+class ClaudeCode(GrowingKind):
     """The kind `claude-code`."""
 
     NAME = NAMESPACE
-    GROWS: Grows = APPENDED
+    GROWS = APPENDED
     STATE_VERSION = 3
     READER_VERSION = 2
 
@@ -98,13 +98,13 @@ class ClaudeCodeReader(HeadsReader):
     """
 
     def __init__(self, origin: Origin) -> None:
+        super().__init__()
         self._place: Place = place_of(origin)
         self._owners = Owners(self._place)
         self._mtime_us = origin.mtime_us or 0
         self._at_us: int | None = None
         self._facts: dict[str, Facts] = {}
         self._chains: dict[str, Chain] = {}
-        self.heads = Heads()
         self._queues: defaultdict[str, Queue] = defaultdict(Queue)
         self._seen: Counter[str] = Counter()
         self._used: list[Any] = []
@@ -370,7 +370,7 @@ class ClaudeCodeReader(HeadsReader):
             if event is not None:
                 event = line.common | event
                 if is_head:
-                    self.heads.add(event)
+                    self.add_head(event)
                 yield event
         elif subtype == "api_error":
             yield error_of(line)

@@ -53,8 +53,8 @@ from rightful.importers.codex.codex_events import (
 )
 from rightful.importers.codex.codex_items import again, between_agents, parts_of_item
 from rightful.importers.codex.codex_threads import Thread, Threads
-from rightful.importers.engine.compacted_files import Heads, HeadsReader
-from rightful.importers.engine.formats import APPENDED, GrowingReader, Grows, Origin, Wire
+from rightful.importers.engine.compacted_files import HeadsReader
+from rightful.importers.engine.formats import APPENDED, GrowingKind, GrowingReader, Origin, Wire
 from rightful.importers.shared.foreign_fields import below, digest, key_of, moment_us, session_of, shaped
 from rightful.importers.shared.line_times import LineTimes
 from rightful.importers.shared.record_parts import ITEMS, Part, data, extra, withdrawn, without, word
@@ -103,11 +103,11 @@ class _Turn(msgspec.Struct):
     started_at: Any = None
 
 
-class Codex:
+class Codex(GrowingKind):
     """The kind `codex`."""
 
     NAME = "codex"
-    GROWS: Grows = APPENDED
+    GROWS = APPENDED
     STATE_VERSION = 2
     READER_VERSION = 3  # 2 dropped the id in a file's name
 
@@ -135,20 +135,20 @@ class CodexReader(HeadsReader):
     """
 
     def __init__(self, line_times: LineTimes, named: str | None) -> None:
+        super().__init__()
         self._times = line_times
         self._threads = Threads(named)
-        self.heads = Heads()
 
     def state(self) -> dict[str, Any]:
         """Return the state of the file's threads."""
         known: dict[str, Any] = msgspec.to_builtins(self._threads)
-        return {"known_us": self._times.known_us, "threads": known, "heads": self.heads.state()}
+        return {"known_us": self._times.known_us, "threads": known, "heads": self.head_ids}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a state."""
         self._times.known_us = state["known_us"]
         self._threads = msgspec.convert(state["threads"], Threads)
-        self.heads.restore(state["heads"])
+        self.head_ids = dict(state["heads"])
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield the events of one line.
@@ -179,7 +179,7 @@ class CodexReader(HeadsReader):
             for item in self._said(thread, kind, payload, found.line):
                 event = item if isinstance(item, Problem) else item | at
                 if is_head and not isinstance(event, Problem):
-                    self.heads.add(event)
+                    self.add_head(event)
                 yield event
         except InvalidEventError as error:
             raise below("$.payload", error) from None

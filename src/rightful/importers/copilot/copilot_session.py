@@ -47,8 +47,8 @@ from rightful.errors import InvalidEventError
 from rightful.identity import event_id
 from rightful.importers.copilot.copilot_agents import MAIN, Agent, Item
 from rightful.importers.copilot.copilot_records import Record, kept, parts_of, shape_of
-from rightful.importers.engine.compacted_files import Heads, HeadsReader
-from rightful.importers.engine.formats import APPENDED, End, GrowingReader, Grows, Origin, Wire
+from rightful.importers.engine.compacted_files import HeadsReader
+from rightful.importers.engine.formats import APPENDED, End, GrowingKind, GrowingReader, Origin, Wire
 from rightful.importers.engine.loop import STDIN
 from rightful.importers.shared.foreign_fields import digest, key_of, session_of
 from rightful.importers.shared.line_times import LineTimes
@@ -89,11 +89,11 @@ class _Rewind(msgspec.Struct):
     upToEventId: str  # noqa: N815 - the tool's own name
 
 
-class Copilot:
+class Copilot(GrowingKind):
     """The kind `copilot`."""
 
     NAME = "copilot"
-    GROWS: Grows = APPENDED
+    GROWS = APPENDED
     STATE_VERSION = 2
     READER_VERSION = 3  # 2 dropped the id in a folder's name
 
@@ -117,6 +117,7 @@ class CopilotReader(HeadsReader):
     """
 
     def __init__(self, line_times: LineTimes, origin: Origin) -> None:
+        super().__init__()
         self._times = line_times
         self._origin = origin
         self._value = _folder_of(origin)
@@ -125,7 +126,6 @@ class CopilotReader(HeadsReader):
         self._spawned: dict[str, str] = {}
         self._before: dict[str, Agent] = {}
         self._met: set[str] = set()
-        self.heads = Heads()
 
     def state(self) -> dict[str, Any]:
         """Return the state of the session and its agents, and the agents of the earlier content of the file."""
@@ -137,7 +137,7 @@ class CopilotReader(HeadsReader):
             "spawned": self._spawned,
             "before": msgspec.to_builtins(self._before),
             "met": sorted(self._met),
-            "heads": self.heads.state(),
+            "heads": self.head_ids,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -147,7 +147,7 @@ class CopilotReader(HeadsReader):
         self._agents = msgspec.convert(state["agents"], dict[str, Agent])
         self._before = msgspec.convert(state["before"], dict[str, Agent])
         self._met = set(state["met"])
-        self.heads.restore(state["heads"])
+        self.head_ids = dict(state["heads"])
 
     def restart(self, state: Mapping[str, Any]) -> None:
         """Read the file from its beginning, and find the messages of the user that were removed from its end."""
@@ -180,7 +180,7 @@ class CopilotReader(HeadsReader):
         for item in self._said(record, found.line):
             event = item if isinstance(item, Problem) else item | at
             if is_head and not isinstance(event, Problem) and event["type"] == "history.compacted":
-                self.heads.add(event)
+                self.add_head(event)
             yield event
 
     def _record(self, found: Found) -> Record:

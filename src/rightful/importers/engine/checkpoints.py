@@ -32,9 +32,10 @@ import msgspec
 
 from rightful import limits
 from rightful.errors import DamagedRowError
+from rightful.importers.engine.formats import REWRITTEN
 from rightful.importers.engine.renewal import Derived, Renewal
 from rightful.importers.sources.growing_files import Lines, Place, Readable
-from rightful.importers.sources.text_files import Digested, OpenFile, Problem, opened
+from rightful.importers.sources.text_files import Digested, OpenFile, Problem, named_errors, opened
 
 if TYPE_CHECKING:
     from rightful.importers.engine.formats import GrowingKind
@@ -118,26 +119,27 @@ class Checkpoints:
         self._derived: dict[str, Derived] = {}
         self._is_reported = self._swept = False
 
-    def find(self, kinds: Iterable[GrowingKind], path: str) -> dict[str, Checkpoint]:
-        """Return the checkpoints of a file that fit this ledger, whichever reader wrote them, by the kind's name."""
+    def find(self, kinds: Iterable[GrowingKind], path: str) -> Iterator[tuple[GrowingKind, Checkpoint]]:
+        """Yield the checkpoints of a file that fit this ledger, whichever reader wrote them."""
         real = Path(path).resolve()
-        found: dict[str, Checkpoint] = {}
-        for kind in kinds:
-            name = _name(kind, real)
+        for kind, name in _names(kinds, real):
             kept = self._read(name) if (self.folder / name).is_file() else None
-            if kept is not None and (kept.kind, kept.path, kept.ledger) == (kind.NAME, _path_text(real), self.ledger):
-                found |= {kind.NAME: kept} if self._is_in_ledger(kept) else {}
-        return found
+            if kept is None or (kept.kind, kept.path, kept.ledger) != (kind.NAME, _path_text(real), self.ledger):
+                continue
+            if self._is_in_ledger(kept):
+                yield kind, kept
 
     def is_current(self, kind: GrowingKind, kept: Checkpoint) -> bool:
         """Return whether this program can continue from a checkpoint."""
-        return (kept.version, kept.form, kept.reader) == (self._version, _form(kind), reader_version(kind))
+        return (kept.version, kept.form, kept.reader) == (self._version, kind.STATE_VERSION, kind.READER_VERSION)
 
     def renewal(self, kind: GrowingKind, older: Checkpoint) -> Renewal:
         """Return the search for events that an older reader derived from a file and this version does not."""
-        is_rewritten = kind.GROWS == "rewritten"
-        readers, until = (older.reader, reader_version(kind)), older.place.offset
-        return Renewal(self._log, self.derived(kind), older.head, until, readers, is_rewritten=is_rewritten)
+        readers = older.reader, kind.READER_VERSION
+        is_rewritten = kind.GROWS == REWRITTEN
+        return Renewal(
+            self._log, self.derived(kind), older.head, older.place.offset, readers, is_rewritten=is_rewritten
+        )
 
     def derived(self, kind: GrowingKind) -> Derived:
         """Return the events that the files of a kind derive in this version."""
@@ -146,23 +148,17 @@ class Checkpoints:
         return self._derived[kind.NAME]
 
     def _kept_ranges(self, kind: GrowingKind) -> Iterator[tuple[int, int]]:
-        try:
-            names = [path.name for path in self.folder.iterdir() if path.suffix == ".json"]
-        except OSError:
-            return
-        for name in names:
-            kept = self._read(name)
-            if kept is not None and (kept.kind, kept.ledger, kept.reader) == (
-                kind.NAME,
-                self.ledger,
-                reader_version(kind),
-            ):
+        own = kind.NAME, self.ledger, kind.READER_VERSION
+        for path in self.folder.glob("*.json"):
+            kept = self._read(path.name)
+            if kept is not None and (kept.kind, kept.ledger, kept.reader) == own:
                 yield from kept.derived
 
     def drop(self, kind: GrowingKind, path: str) -> None:
         """Remove the checkpoint of a file; it is a cache, so a failure costs only time."""
+        [(_, name)] = _names([kind], Path(path).resolve())
         with contextlib.suppress(OSError):
-            (self.folder / _name(kind, Path(path).resolve())).unlink(missing_ok=True)
+            (self.folder / name).unlink(missing_ok=True)
 
     def _read(self, name: str) -> Checkpoint | None:
         """Return the checkpoint in a file; None where it is damaged or of another form."""
@@ -197,38 +193,35 @@ class Checkpoints:
         Returns:
             A note with the reason if that failed, once per process; a failure costs only time.
         """
+        real, head = Path(reading.file.path).resolve(), self._log.head()
+        anchor = self._log.commitment(head)
         try:
             extent = reading.extent()
+            if extent is None:
+                return None
             facts = os.fstat(reading.file.stream.fileno())
-        except OSError as error:
-            return self._problem_once(f"could not be stored: {error.strerror}")
-        if extent is None:
-            return None
-        real, head = Path(reading.file.path).resolve(), self._log.head()
-        checkpoint = Checkpoint(
-            version=self._version,
-            form=_form(kind),
-            kind=kind.NAME,
-            path=_path_text(real),
-            ledger=self.ledger,
-            head=head,
-            anchor=self._log.commitment(head),
-            file=(facts.st_dev, facts.st_ino),
-            place=extent.place,
-            size=extent.size,
-            edges=extent.edges,
-            lost=lost,
-            state=state,
-            reader=reader_version(kind),
-            derived=list(derived),
-            conflicts=conflicts,
-        )
-        try:
-            self._write(_name(kind, real), checkpoint)
-        except OSError as error:
-            return self._problem_once(f"could not be stored: {error.strerror or error}")
-        except ValueError as error:
-            return self._problem_once(f"could not be stored: {error}")
+            checkpoint = Checkpoint(
+                version=self._version,
+                form=kind.STATE_VERSION,
+                kind=kind.NAME,
+                path=_path_text(real),
+                ledger=self.ledger,
+                head=head,
+                anchor=anchor,
+                file=(facts.st_dev, facts.st_ino),
+                place=extent.place,
+                size=extent.size,
+                edges=extent.edges,
+                lost=lost,
+                state=state,
+                reader=kind.READER_VERSION,
+                derived=list(derived),
+                conflicts=conflicts,
+            )
+            [(_, name)] = _names([kind], real)
+            self._write(name, checkpoint)
+        except (OSError, ValueError) as error:
+            return self._problem_once(f"could not be stored: {getattr(error, 'strerror', None) or error}")
         return None
 
     def _write(self, name: str, checkpoint: Checkpoint) -> None:
@@ -263,30 +256,33 @@ class Reading:
     """The reading of one growing file, from where the last import stopped if the file still matches.
 
     Args:
-        file: The file, open at its beginning.
-        is_rewritten: Whether its tool may rewrite it.
+        file: The file.
+        kind: The kind it is read as.
         kept: Its checkpoint.
-        limit: The longest line that is read; bytes.
 
     Attributes:
         file: The file.
+        kept: Its checkpoint; None if there is none.
         begin: The place it is read from.
         lines: Its objects and problems from there on.
         fits: Whether the file still begins with the bytes read before. True without a checkpoint.
     """
 
-    def __init__(
-        self, file: OpenFile, kept: Checkpoint | None, *, is_rewritten: bool, limit: int = limits.EVENT_BYTES
-    ) -> None:
-        self.file = file
-        self._all = Digested(file.stream) if is_rewritten else None
-        behind = None if kept is None else self._stream_from(kept)
-        self.fits = kept is None or behind is not None
-        self.begin = kept.place if kept is not None and behind is not None else Place()
-        if behind is None:
+    def __init__(self, file: OpenFile, kind: GrowingKind, kept: Checkpoint | None = None) -> None:
+        self.file, self.kept = file, kept
+        self._all: Digested | None = None
+        self.begin, self.fits = Place(), True
+        rest: Readable | None = None
+        if kept is not None:
+            with named_errors(file.path):
+                file.stream.seek(0)
+                self._all = Digested(file.stream) if kind.GROWS == REWRITTEN else None
+                rest = self._stream_from(kept)
+            self.begin, self.fits = (kept.place, True) if rest is not None else (Place(), False)
+        if rest is None:
             file.stream.seek(0)
-            self._all = None if self._all is None else Digested(file.stream)
-        self.lines = Lines(behind or self._all or file.stream, self.begin, limit=limit)
+            self._all = Digested(file.stream) if kind.GROWS == REWRITTEN else None
+        self.lines = Lines(rest or self._all or file.stream, self.begin)
 
     def _stream_from(self, kept: Checkpoint) -> Readable | None:
         """Return the file's bytes from the checkpoint on, if it still begins with the bytes read before."""
@@ -301,10 +297,6 @@ class Reading:
             return None
         stream.seek(place.offset)
         return stream
-
-    def restarted(self) -> Reading:
-        """Return a reading of the whole file."""
-        return Reading(self.file, None, is_rewritten=self._all is not None, limit=self.lines.limit)
 
     def extent(self) -> ReadExtent | None:
         """Return how far the file was read, with its digests; None if no checkpoint is possible here."""
@@ -346,18 +338,13 @@ def _path_text(real: Path) -> str:
     return os.fsencode(real).decode("utf-8", "backslashreplace")
 
 
-def _name(kind: GrowingKind, real: Path) -> str:
-    digest = hashlib.sha256(json.dumps([kind.NAME, ""]).encode() + os.fsencode(real)).hexdigest()
-    return f"{digest[:_NAME_DIGITS]}.json"
-
-
-def _form(kind: GrowingKind) -> int:
-    return int(getattr(kind, "STATE_VERSION", 1))
-
-
-def reader_version(kind: GrowingKind) -> int:
-    """Return the version of a kind's reader; it changes with what is derived from the same bytes."""
-    return int(getattr(kind, "READER_VERSION", 1))
+def _names(kinds: Iterable[GrowingKind], real: Path) -> list[tuple[GrowingKind, str]]:
+    """Return each kind with the name of its checkpoint of a file."""
+    found: list[tuple[GrowingKind, str]] = []
+    for kind in kinds:
+        digest = hashlib.sha256(json.dumps([kind.NAME, ""]).encode() + os.fsencode(real)).hexdigest()
+        found.append((kind, f"{digest[:_NAME_DIGITS]}.json"))
+    return found
 
 
 def _program() -> str:

@@ -37,53 +37,36 @@ _BOUNDARY = "boundary"
 
 
 class _Head(NamedTuple):
-    """A compaction with which a file begins.
-
-    Attributes:
-        event: The compaction as in the file, which covers nothing.
-        whole: The same compaction, covering all items of the session.
-    """
+    """A compaction with which a file begins, in two forms with their ids: as in the file, and covering all items."""
 
     event: Wire
     whole: Wire
+    id: str
+    whole_id: str
 
     @classmethod
     def of(cls, event: Wire) -> _Head:
-        """Return the two forms of a compaction."""
+        """Return the two forms of a compaction that covers nothing in the file."""
         key = key_of(*json.loads(event["key"]), "all")
-        return cls(event, event | {"key": key, "covers": [{"first": None, "last": None}]})
-
-    @property
-    def id(self) -> str:
-        """The id of the event as in the file."""
-        return event_id(self.event["producer"], self.event["key"])
-
-    @property
-    def whole_id(self) -> str:
-        """The id of the event that covers all."""
-        return event_id(self.whole["producer"], self.whole["key"])
+        whole = event | {"key": key, "covers": [{"first": None, "last": None}]}
+        return cls(event, whole, event_id(event["producer"], event["key"]), event_id(event["producer"], key))
 
 
-class Heads:
-    """The compactions with which the sessions of one file begin.
+class HeadsReader(GrowingReader):
+    """A reader of files whose sessions may begin with a compaction.
 
     Later events of the file refer to the items of such a compaction by the id from the file. In the ledger the
     compaction may have another id; `plan` replaces it.
+
+    Attributes:
+        head_ids: The ids in the ledger of these compactions, by the ids from the file; part of the reader's state.
     """
 
     def __init__(self) -> None:
         self._heads: dict[str, _Head] = {}
-        self._ids: dict[str, str] = {}
+        self.head_ids: dict[str, str] = {}
 
-    def state(self) -> dict[str, str]:
-        """Return the state needed to continue after a line."""
-        return self._ids
-
-    def restore(self, state: Mapping[str, str]) -> None:
-        """Continue from a state."""
-        self._ids = dict(state)
-
-    def add(self, event: Wire) -> None:
+    def add_head(self, event: Wire) -> None:
         """Add such a compaction, as in the file."""
         self._heads[event["key"]] = _Head.of(event)
 
@@ -93,21 +76,21 @@ class Heads:
             place: head for place, event in enumerate(events) if (head := self._heads.get(event["key"])) is not None
         }
         if not heads:
-            return Plan([self._renamed(event) for event in events] if self._ids else events)
+            return Plan([self._renamed(event) for event in events] if self.head_ids else events)
         after, planned, existing = log.head(), list(events), {}
         for place, head in heads.items():
             found = _planned(log, head, after)
             if isinstance(found, Receipt):
                 existing[place] = found
-                self._ids[head.id] = str(found.id)
+                self.head_ids[head.id] = str(found.id)
             else:
                 planned[place] = found
-                self._ids[head.id] = event_id(found["producer"], found["key"])
+                self.head_ids[head.id] = event_id(found["producer"], found["key"])
         items = [
             DCBQueryItem(types=sorted((*ITEMS, _COMPACTED)), tags=[f"session:{session}"])
             for session in sorted({head.event["session"] for head in heads.values()})
         ]
-        self._ids = {own: known for own, known in self._ids.items() if own != known}
+        self.head_ids = {own: known for own, known in self.head_ids.items() if own != known}
         return Plan([self._renamed(event) for event in planned], DCBQuery(items=items), after, existing)
 
     def _renamed(self, event: Wire) -> Wire:
@@ -115,29 +98,15 @@ class Heads:
         name = {_COMPACTED: "covers", _POPPED: "items"}.get(event["type"])
         if name is None:
             return event
-        return event | {name: [_with_ids(item, self._ids) for item in event[name]]}
+        return event | {name: [_with_ids(item, self.head_ids) for item in event[name]]}
 
-    def after(self, log: Log, events: Sequence[Wire]) -> list[Wire]:
+    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
         """Return withdrawals of the forms that an earlier version appended."""
+        del receipts
         if not self._heads:
             return []
         heads = [head for event in events if (head := self._heads.get(event["key"])) is not None]
         return [_withdrawn(head) for head in heads if log.of_id(head.id) and log.of_id(head.whole_id)]
-
-
-class HeadsReader(GrowingReader):
-    """A reader of files that may begin with a compaction, which it adds to `heads`."""
-
-    heads: Heads
-
-    def plan(self, log: Log, events: list[Wire]) -> Plan:
-        """Return the events to append; see `Heads`."""
-        return self.heads.plan(log, events)
-
-    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
-        """Return the withdrawals to append; see `Heads`."""
-        del receipts
-        return self.heads.after(log, events)
 
 
 def _with_ids(name: Any, ids: Mapping[str, str]) -> Any:  # noqa: ANN401 - an item or a range
@@ -173,12 +142,12 @@ def _is_same(row: Stored, event: Wire) -> bool:
     """Return whether a row is the same compaction: the same boundary, or else the same content."""
     if row.body is None:
         return False
-    said = body_of(row.envelope, row.body, row.position)
-    told = content.restore([said.items, said.extra]) if row.envelope.escaped else [said.items, said.extra]
+    body = body_of(row.envelope, row.body, row.position)
+    stored = content.restore([body.items, body.extra]) if row.envelope.escaped else [body.items, body.extra]
     extra = event.get("extra")
     if extra is not None and (boundary := extra.get(_BOUNDARY)) is not None:
-        return bool((told[1] or {}).get(_BOUNDARY) == boundary)
-    return bool(told == [event.get("items", []), extra])
+        return bool((stored[1] or {}).get(_BOUNDARY) == boundary)
+    return bool(stored == [event.get("items", []), extra])
 
 
 def _duplicate(row: Stored) -> Receipt:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from rightful import limits
 from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
-from rightful.importers.engine.file_report import SKIPPED, Answers, FileReport, ProblemList, is_stored
+from rightful.importers.engine.file_report import SKIPPED, FileReport, is_stored
+from rightful.importers.engine.formats import NotYetError
 from rightful.importers.engine.other_tools import described
 from rightful.importers.engine.recognition import ONLY, mismatch_text
 from rightful.importers.engine.renewal import Ranges
 from rightful.importers.sources.text_files import NO_OBJECT, Found, Problem
 
 if TYPE_CHECKING:
-    from rightful.importers.engine.formats import End, GrowingReader, Kind, NotYetError, Reader, Wire
+    from rightful.importers.engine.formats import End, GrowingReader, Kind, Reader, Wire
     from rightful.importers.engine.renewal import Derived, Renewal
     from rightful.log.log import Log
     from rightful.log.rows import Receipt
@@ -57,30 +58,19 @@ class FileImport:
         self.waiting: list[tuple[int, Wire]] = []
         self._started: set[str] = set()
         self.report = FileReport(path, problems=[], kinds={})
-        self.add_problem = ProblemList(self.report).add
 
-    def keep_answers(self, *, keeps: bool) -> None:
-        """Answer for each record.
-
-        Args:
-            keeps: Whether to keep the receipts; if not, only their outcomes are counted.
-        """
-        self.report.answers = Answers(keeps=keeps)
-
-    def add(self, reader: Reader, item: Found | Problem) -> None:
-        """Add the events of an object to those to append."""
-        if isinstance(item, Problem):
-            self.is_whole = self.is_whole and not item.lost
-            self._add_problem_and_answer(item)
-            return
-        self._add_events(item.line, reader.events, item)
+    def add_unread(self, problem: Problem) -> None:
+        """Report an object that could not be read."""
+        self.is_whole = self.is_whole and not problem.lost
+        self._add_problem_and_answer(problem)
 
     def finish(self, reader: Reader, end: End) -> None:
         """Add the events of the file as a whole, and append all pending events."""
-        self._add_events(1, reader.finish, end)
+        self.add_events(1, reader.finish, end)
         self.flush(reader)
 
-    def _add_events(self, line: int, events: Callable[[T], Iterable[Wire | Problem]], of: T) -> None:
+    def add_events(self, line: int, events: Callable[[T], Iterable[Wire | Problem]], of: T) -> None:
+        """Add the events that a reader derives from an object, or from the end of the file, to those to append."""
         try:
             for event in events(of):
                 if isinstance(event, Problem):
@@ -100,7 +90,7 @@ class FileImport:
 
     def _add_problem_and_answer(self, problem: Problem) -> None:
         """Report a problem, and answer `invalid` if a record is not imported."""
-        self.add_problem(problem)
+        self.report.add_problem(problem)
         if self.report.answers is not None and problem.lost:
             self.report.answers.add_refusal(problem)
 
@@ -110,10 +100,12 @@ class FileImport:
         what = f"internal error ({type(error).__name__}: {error}, in {_raised_in(error)})"
         self._add_problem_and_answer(Problem(line, f"{what}: not everything here was imported; please report it"))
 
-    def defer(self, error: NotYetError) -> FileReport:
-        """Return the report of a file that the next import must read, with the reason."""
+    def refuse(self, error: InvalidEventError) -> FileReport:
+        """Return the report of a file that cannot be read, or only by the next import, with the reason."""
+        if not isinstance(error, NotYetError):
+            return FileReport.unread(self.report.path, Problem(None, error.what))
         self.report.waits = True
-        self.add_problem(Problem(None, error.what, lost=False))
+        self.report.add_problem(Problem(None, error.what, lost=False))
         return self.report
 
     def flush(self, reader: Reader) -> None:
@@ -121,29 +113,27 @@ class FileImport:
         waiting, self.waiting = self.waiting, []
         for start in range(0, len(waiting), limits.IMPORT_EVENTS):
             part = waiting[start : start + limits.IMPORT_EVENTS]
-            receipts, notes = _append(self.log, reader, [event for _, event in part])
+            events = [event for _, event in part]
+            receipts, notes = _append_planned(self.log, reader, events)
             for note in notes:
-                self.add_problem(note)
-            for (line, event), receipt in zip(part, receipts, strict=True):
-                self._count(line, event, receipt)
-                if self.report.answers is not None:
+                self.report.add_problem(note)
+            self._count(part, receipts)
+            if self.report.answers is not None:
+                for (line, _), receipt in zip(part, receipts, strict=True):
                     self.report.answers.add_receipt(line, receipt)
-            self._append_after(reader, part, receipts)
-            self._note_derived([event for _, event in part], receipts)
+            if more := reader.after(self.log, events, receipts):
+                self._append(more, part[0][0])
+            self.ranges.add(receipts)
+            if self.renewal is not None:
+                self.renewal.add_sessions(events)
+            if self.derived is not None and (again := self.derived.add(events, receipts)):
+                self._append(again)
             self.log.recorder.rest()
             self._written()
 
-    def _note_derived(self, events: list[Wire], receipts: list[Receipt]) -> None:
-        """Record which events were derived, and restore those that an earlier reader withdrew."""
-        self.ranges.take(receipts)
-        if self.renewal is not None:
-            self.renewal.take_events(events)
-        if self.derived is not None and (again := self.derived.take(events, receipts)):
-            self._append(again)
-
     def change(self, reader: GrowingReader, renewal: Renewal) -> None:
         """Append the events that the newer reader derives from changes before the older reader's import."""
-        self._add_events(1, renewal.changes, reader)
+        self.add_events(1, renewal.changes, reader)
         self.flush(reader)
 
     def withdraw(self, renewal: Renewal) -> None:
@@ -155,17 +145,10 @@ class FileImport:
         if events:
             what = "event was withdrawn" if len(events) == 1 else "events were withdrawn"
             why = "an earlier version derived them from this file, and this version does not"
-            self.add_problem(Problem(None, f"{len(events):,} {what}: {why}", lost=False))
+            self.report.add_problem(Problem(None, f"{len(events):,} {what}: {why}", lost=False))
 
-    def _append(self, events: list[Wire]) -> None:
-        for event, receipt in zip(events, self.log.append(events), strict=True):
-            self._count(None, event, receipt)
-
-    def _append_after(self, reader: Reader, part: list[tuple[int, Wire]], receipts: list[Receipt]) -> None:
-        """Append the events that depend on the receipts of a part."""
-        more = reader.after(self.log, [event for _, event in part], receipts)
-        for event, receipt in zip(more, self.log.append(more) if more else (), strict=True):
-            self._count(part[0][0], event, receipt)
+    def _append(self, events: list[Wire], line: int | None = None) -> None:
+        self._count([(line, event) for event in events], self.log.append(events))
 
     def skip(
         self, items: Iterator[Found | Problem], kinds: list[Kind], *, rival: Kind | None = None, named: bool
@@ -194,44 +177,44 @@ class FileImport:
             lines = f"its {len(problems):,} lines" if not unread else "the lines that were read"
             what = f"{problems[0].what}; none of {lines} holds a JSON object"
             self.report.is_read = False
-            self.add_problem(problems[0]._replace(what=f"{what}. Nothing was imported from the file{unread}"))
+            self.report.add_problem(problems[0]._replace(what=f"{what}. Nothing was imported from the file{unread}"))
         else:
             for item in problems:
-                self.add_problem(item)
+                self.report.add_problem(item)
 
     def _skip_with(self, problem: Problem, shape: str | None, *, named: bool) -> None:
         self.report.is_read = False
         self.report.passed = int(not named)
         what = problem.what if shape is None else f"{shape}; not imported by this version"
-        if named:
-            self.add_problem(
-                problem._replace(what=what if shape is not None else f"{what}; nothing was imported from it")
-            )
+        if not named:
+            self.report.add_problem(Problem(problem.line, SKIPPED + what, lost=False))
         else:
-            self.add_problem(Problem(problem.line, SKIPPED + what, lost=False))
+            what += "" if shape is not None else "; nothing was imported from it"
+            self.report.add_problem(problem._replace(what=what))
 
-    def _count(self, line: int | None, event: Wire, receipt: Receipt) -> None:
-        kind: str = event["type"]
-        match receipt.outcome:
-            case "duplicate":
-                self.report.duplicate += 1
-                self.report.repeated += receipt.position is not None and receipt.position > self._began
-            case "stale" if not is_stored(receipt):
-                pass  # an older copy, which the reader's plan skipped with a note; or an existing row
-            case "invalid":
-                self.add_problem(Problem(line, receipt.reason or "Expected an event"))
-            case "conflict":
-                self.report.conflicts += 1
-                what = f"conflicts with the event stored under its id: {receipt.reason}"
-                self.add_problem(
-                    Problem(line, f"{what}; it stays in quarantine until an `event.withdrawn` settles the conflict")
-                )
-            case _:
-                self.report.appended += 1
-                if kind == "session.started":
-                    self.report.start_details += event["session"] in self._started
-                    self._started.add(event["session"])
-                self.report.kinds[kind] = self.report.kinds.get(kind, 0) + 1
+    def _count(self, events: Sequence[tuple[int | None, Wire]], receipts: Iterable[Receipt]) -> None:
+        """Count the outcomes of events, and report those that were not stored."""
+        report = self.report
+        for (line, event), receipt in zip(events, receipts, strict=True):
+            match receipt.outcome:
+                case "duplicate":
+                    report.duplicate += 1
+                    report.repeated += receipt.position is not None and receipt.position > self._began
+                case "stale" if not is_stored(receipt):
+                    pass  # an older copy, which the reader's plan skipped with a note; or an existing row
+                case "invalid":
+                    report.add_problem(Problem(line, receipt.reason or "Expected an event"))
+                case "conflict":
+                    report.conflicts += 1
+                    what = f"conflicts with the event stored under its id: {receipt.reason}; it stays in quarantine"
+                    report.add_problem(Problem(line, f"{what} until an `event.withdrawn` settles the conflict"))
+                case _:
+                    kind: str = event["type"]
+                    report.appended += 1
+                    if kind == "session.started":
+                        report.start_details += event["session"] in self._started
+                        self._started.add(event["session"])
+                    report.kinds[kind] = report.kinds.get(kind, 0) + 1
 
 
 def _raised_in(error: Exception) -> str:
@@ -240,7 +223,7 @@ def _raised_in(error: Exception) -> str:
     return f"{os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119 - a name is shown, no path is built
 
 
-def _append(log: Log, reader: Reader, events: list[Wire]) -> tuple[list[Receipt], tuple[Problem, ...]]:
+def _append_planned(log: Log, reader: Reader, events: list[Wire]) -> tuple[list[Receipt], tuple[Problem, ...]]:
     """Append events; plan them again while other writers change the rows that the plan depends on.
 
     Returns:

@@ -86,8 +86,10 @@ def is_stored(receipt: Receipt) -> bool:
 
 
 def _receipt(line: int | None, receipt: Receipt) -> dict[str, Any]:
-    said = receipt._asdict() | {"line": line}
-    return said if receipt.reason is not None else {name: said[name] for name in said if name != "reason"}
+    document = receipt._asdict() | {"line": line}
+    if receipt.reason is None:
+        del document["reason"]
+    return document
 
 
 class FileReport(msgspec.Struct):
@@ -98,6 +100,7 @@ class FileReport(msgspec.Struct):
         appended: Events that are new in the ledger.
         duplicate: Events that were already in the ledger.
         problems: What was not imported, notes (prefix `NOTE`), and why the file was skipped (prefix `SKIPPED`).
+        unlisted: How many problems (True) and notes (False) are beyond the limit.
         conflicts: Events in conflict: other content under the id of a stored event. They are in quarantine, and that
             id earns no credit.
         repeated: Those of the duplicates that were appended since the import began.
@@ -116,6 +119,7 @@ class FileReport(msgspec.Struct):
     appended: int = 0
     duplicate: int = 0
     problems: list[Problem] = []
+    unlisted: Counter[bool] = msgspec.field(default_factory=Counter)
     conflicts: int = 0
     repeated: int = 0
     lost: int = 0
@@ -128,6 +132,22 @@ class FileReport(msgspec.Struct):
     span: Span | None = None
     answers: Answers | None = None
 
+    def add_problem(self, problem: Problem) -> None:
+        """Add a problem or a note; beyond a limit, only count it."""
+        if not problem.lost and not problem.what.startswith(SKIPPED):
+            problem = problem._replace(what=NOTE + problem.what)
+            if problem in takewhile(lambda listed: listed.line == problem.line, reversed(self.problems)):
+                return  # the same note for two objects of one line
+            self.notes += 1
+        self.lost += problem.lost
+        if len(self.problems) < limits.PROBLEMS_COUNT:
+            self.problems.append(problem)
+            return
+        if self.unlisted:
+            self.problems.pop()
+        self.unlisted[problem.lost] += 1
+        self.problems.append(_unlisted(self.unlisted[True], self.unlisted[False]))
+
     @classmethod
     def unread(cls, path: str, problem: Problem, *, files: int = 1) -> FileReport:
         """Return the report of a file that could not be read, or of skipped files."""
@@ -137,23 +157,22 @@ class FileReport(msgspec.Struct):
         return cls(path, problems=[problem], lost=int(problem.lost), is_read=False, passed=passed)
 
     @classmethod
-    def unlooked(cls, folder: str, others: Counter[str]) -> FileReport:
+    def unopened(cls, folder: str, others: Counter[str]) -> FileReport:
         """Return the report of the files of a folder that were not opened, counted by suffix."""
         most = sorted(others.items(), key=lambda item: (-item[1], item[0]))
-        said = [f"{count} {suffix or 'without suffix'}" for suffix, count in most[:_SUFFIXES_SHOWN]]
+        counts = [f"{count} {suffix or 'without suffix'}" for suffix, count in most[:_SUFFIXES_SHOWN]]
         if rest := most[_SUFFIXES_SHOWN:]:
-            said.append(f"{sum(count for _, count in rest)} with {len(rest)} other suffixes")
+            counts.append(f"{sum(count for _, count in rest)} with {len(rest)} other suffixes")
         files = others.total()
         many = "1 file with another suffix" if files == 1 else f"{files} files with other suffixes"
-        what = f"{many}: {', '.join(said)}"
-        return cls.unread(folder, Problem(None, what, lost=False), files=files)
+        return cls.unread(folder, Problem(None, f"{many}: {', '.join(counts)}", lost=False), files=files)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report with the keys of `import --json`."""
         problems = [{"line": problem.line, "what": problem.what} for problem in self.problems]
-        said = {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
-        said |= {} if self.answers is None else self.answers.as_dict()
-        return said if self.span is None else said | {"bytes": self.span._asdict()}
+        document = {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
+        document |= {} if self.answers is None else self.answers.as_dict()
+        return document if self.span is None else document | {"bytes": self.span._asdict()}
 
     @property
     def is_old(self) -> bool:
@@ -169,37 +188,9 @@ class FileReport(msgspec.Struct):
         return 2 if self.lost else 0
 
 
-class ProblemList:
-    """Adds the problems and notes of one file to its report; beyond a limit, only counts them.
-
-    Args:
-        report: The report.
-    """
-
-    def __init__(self, report: FileReport) -> None:
-        self._report = report
-        self._unlisted: Counter[bool] = Counter()
-
-    def add(self, problem: Problem) -> None:
-        """Add a problem or a note, or count it if the list is full."""
-        problems = self._report.problems
-        if not problem.lost and not problem.what.startswith(SKIPPED):
-            problem = problem._replace(what=NOTE + problem.what)
-            if problem in takewhile(lambda listed: listed.line == problem.line, reversed(problems)):
-                return  # the same note for two objects of one line
-            self._report.notes += 1
-        self._report.lost += problem.lost
-        if len(problems) < limits.PROBLEMS_COUNT:
-            problems.append(problem)
-            return
-        if self._unlisted:
-            problems.pop()
-        self._unlisted[problem.lost] += 1
-        problems.append(_unlisted(self._unlisted[True], self._unlisted[False]))
-
-
 def _unlisted(lost: int, notes: int) -> Problem:
-    said = [f"{count} more {what}{'s' * (count > 1)}" for count, what in ((lost, "problem"), (notes, "note")) if count]
+    kinds = ((lost, "problem"), (notes, "note"))
+    counts = [f"{count} more {what}{'s' * (count > 1)}" for count, what in kinds if count]
     are = "is" if lost + notes == 1 else "are"
     mark = "" if lost else NOTE
-    return Problem(None, f"{mark}{' and '.join(said)} of this file {are} not listed", lost=lost > 0)
+    return Problem(None, f"{mark}{' and '.join(counts)} of this file {are} not listed", lost=lost > 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from rightful.errors import InvalidEventError
 
@@ -200,11 +200,10 @@ class GrowingReader(Reader, Protocol):
 class GrowingKind(Kind, Protocol):
     """A kind whose files are read from where the last import stopped.
 
-    Raise the class attribute `STATE_VERSION` (default 1) when the form of the reader's state changes. Files are then
-    read from their beginning.
+    Raise `STATE_VERSION` when the form of the reader's state changes. Files are then read from their beginning.
 
-    Raise the class attribute `READER_VERSION` (default 1) with every change of what is derived from the same bytes.
-    Files are then read from their beginning, and events that are no longer derived are withdrawn (see `renewal`).
+    Raise `READER_VERSION` with every change of what is derived from the same bytes. Files are then read from their
+    beginning, and events that are no longer derived are withdrawn (see `renewal`).
     Never change a text that an event or a key of an earlier version contains; derive an event with another key.
 
     Attributes:
@@ -213,14 +212,16 @@ class GrowingKind(Kind, Protocol):
     """
 
     GROWS: Grows
+    STATE_VERSION: int = 1
+    READER_VERSION: int = 1
 
     def reader(self, origin: Origin) -> GrowingReader:
         """Return the reader of one file, as `Kind.reader` does."""
 
 
-def is_growing(kind: Kind) -> TypeGuard[GrowingKind]:
-    """Return whether files of a kind are read from where the last import stopped."""
-    return getattr(kind, "GROWS", None) in (APPENDED, REWRITTEN)
+def growing_kinds(kinds: Iterable[Kind]) -> list[GrowingKind]:
+    """Return the kinds whose files are read from where the last import stopped."""
+    return [cast("GrowingKind", kind) for kind in kinds if hasattr(kind, "GROWS")]
 
 
 def kinds(name: str) -> list[Kind]:

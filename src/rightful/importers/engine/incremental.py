@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 from rightful import limits
 from rightful.errors import RightfulError
+from rightful.importers.engine.checkpoints import Reading
 from rightful.importers.engine.file_report import KNOWN, Span
 from rightful.importers.engine.formats import End
 from rightful.importers.engine.renewal import Ranges
-from rightful.importers.sources.text_files import Found, Problem
+from rightful.importers.sources.text_files import Problem
 
 if TYPE_CHECKING:
-    from rightful.importers.engine.checkpoints import Checkpoint, Checkpoints, Reading
+    from rightful.importers.engine.checkpoints import Checkpoint, Checkpoints
     from rightful.importers.engine.file_import import FileImport
-    from rightful.importers.engine.formats import GrowingKind, GrowingReader, Origin
+    from rightful.importers.engine.formats import GrowingKind, Origin
     from rightful.importers.engine.renewal import Renewal
 
 
@@ -25,10 +26,8 @@ class GrowingImport:
         kind: Its kind.
         origin: Where it is.
         reading: Its lines, from where it is read.
-        kept: The checkpoint of the last import.
         checkpoints: The store of checkpoints; None to store none.
-        older: The checkpoint of an older reader of the same bytes; None if there is none.
-        is_of_newer: Whether a reader newer than this program's has read the file.
+        other: The checkpoint of an older reader of the same bytes, or of a newer reader; None if there is none.
 
     Raises:
         InvalidEventError: A file of that name cannot be read as this kind.
@@ -39,49 +38,35 @@ class GrowingImport:
         kind: GrowingKind,
         origin: Origin,
         reading: Reading,
-        kept: Checkpoint | None,
         checkpoints: Checkpoints | None,
-        older: Checkpoint | None = None,
-        *,
-        is_of_newer: bool = False,
+        other: Checkpoint | None = None,
     ) -> None:
         self._kind = kind
         self._checkpoints = checkpoints
-        self._older = older
-        self._is_of_newer = is_of_newer
-        self._checkpoint, self._reading = kept, reading
-        if kept is not None and reading.fits and checkpoints is not None and checkpoints.again:
-            self._restart()
-        self._reader = self._prepared(origin)
-
-    def _prepared(self, origin: Origin) -> GrowingReader:
-        """Return a reader in the state of the last import; a new one if it cannot restore that state."""
-        reader = self._kind.reader(origin)
-        if self._checkpoint is None:
-            return reader
-        try:
-            if self._reading.fits:
-                reader.restore(self._checkpoint.state)
-            else:
-                reader.restart(self._checkpoint.state)
-        except Exception:  # noqa: BLE001 - a cache of whatever origin must not stop an import
-            self._restart()
-            return self._kind.reader(origin)
-        return reader
-
-    def _restart(self) -> None:
-        self._checkpoint, self._reading = None, self._reading.restarted()
+        self._other = other
+        if reading.fits and checkpoints is not None and checkpoints.again:
+            reading = Reading(reading.file, kind)
+        self._reading = reading
+        self._reader = kind.reader(origin)
+        if reading.kept is not None:
+            try:
+                (self._reader.restore if reading.fits else self._reader.restart)(reading.kept.state)
+            except Exception:  # noqa: BLE001 - a cache of whatever origin must not stop an import
+                self._reading, self._reader = Reading(reading.file, kind), kind.reader(origin)
 
     def append_to(self, run: FileImport) -> None:
         """Append the events of the new part, and store a checkpoint."""
-        lines, reader = self._reading.lines, self._reader
+        lines, reader, checkpoint = self._reading.lines, self._reader, self._reading.kept
         self._add_known_problems(run)
         renewal = self._prepare_renewal(run)
         appended = kept = self._reading.begin.offset
         for item in lines:
-            run.add(reader, item)
-            if renewal is not None and isinstance(item, Found):
-                renewal.take_line(item, lines.offset)
+            if isinstance(item, Problem):
+                run.add_unread(item)
+            else:
+                run.add_events(item.line, reader.events, item)
+                if renewal is not None:
+                    renewal.add_line(item, lines.offset)
             if len(run.waiting) >= limits.IMPORT_EVENTS or lines.offset - appended >= limits.IMPORT_BYTES:
                 run.flush(reader)
                 appended = lines.offset
@@ -91,31 +76,32 @@ class GrowingImport:
         run.finish(reader, End(self._reading.digest, run.is_whole))
         begin = self._reading.begin.offset
         run.report.span = Span(begin, lines.offset, max(self._reading.file.size, lines.offset))
-        if renewal is not None and self._older is not None:
-            if run.has_internal_error or lines.offset < self._older.place.offset:
+        if renewal is not None:
+            if run.has_internal_error or lines.offset < renewal.until:
                 return  # a partial reading proves nothing; the next import repeats all of it
             run.change(reader, renewal)
             if run.has_internal_error:
                 return
             run.withdraw(renewal)
-        if self._checkpoint is None or not self._reading.fits or lines.place != self._checkpoint.place:
+        if checkpoint is None or not self._reading.fits or lines.place != checkpoint.place:
             self._save_checkpoint(run)
 
     def _prepare_renewal(self, run: FileImport) -> Renewal | None:
-        if self._checkpoints is None or self._is_of_newer:
+        if self._checkpoints is None or (self._other and self._other.reader > self._kind.READER_VERSION):
             return None
         run.derived = self._checkpoints.derived(self._kind)
-        if self._checkpoint is not None and self._reading.fits:
-            run.ranges = Ranges(self._checkpoint.derived)
-        if self._older is not None:
-            run.renewal = self._checkpoints.renewal(self._kind, self._older)
+        if self._reading.kept is not None and self._reading.fits:
+            run.ranges = Ranges(self._reading.kept.derived)
+        if self._other is not None:
+            run.renewal = self._checkpoints.renewal(self._kind, self._other)
         return run.renewal
 
     def _add_known_problems(self, run: FileImport) -> None:
         """Report how many problems earlier imports found in the part that is not read again."""
-        known = self._checkpoint
+        known = self._reading.kept
         if known is not None and self._reading.begin.offset and known.lost:
-            run.add_problem(Problem(None, f"{known.lost:,} {'problem' if known.lost == 1 else 'problems'} {KNOWN}"))
+            what = f"{known.lost:,} {'problem' if known.lost == 1 else 'problems'} {KNOWN}"
+            run.report.add_problem(Problem(None, what))
             run.report.lost, run.report.conflicts = known.lost, known.conflicts
 
     def _save_checkpoint(self, run: FileImport) -> None:
@@ -133,4 +119,4 @@ class GrowingImport:
         ranges, conflicts = run.ranges.kept(), run.report.conflicts
         problem = self._checkpoints.save(self._kind, self._reading, state, lost, ranges, conflicts)
         if problem is not None:
-            run.add_problem(problem)
+            run.report.add_problem(problem)

@@ -16,18 +16,10 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from rightful import limits
 from rightful.errors import InvalidEventError, RightfulError
-from rightful.importers.engine.checkpoints import Reading, reader_version
+from rightful.importers.engine.checkpoints import Reading
 from rightful.importers.engine.file_import import FileImport
-from rightful.importers.engine.file_report import FileReport
-from rightful.importers.engine.formats import (
-    REWRITTEN,
-    End,
-    GrowingKind,
-    Kind,
-    NotYetError,
-    Origin,
-    is_growing,
-)
+from rightful.importers.engine.file_report import Answers, FileReport
+from rightful.importers.engine.formats import End, GrowingKind, Kind, Origin, growing_kinds
 from rightful.importers.engine.incremental import GrowingImport
 from rightful.importers.engine.recognition import recognise
 from rightful.importers.sources.folders import walk
@@ -38,7 +30,6 @@ from rightful.importers.sources.sqlite_import import (
     PIPED,
     Share,
     import_database,
-    is_database,
     reads_databases,
 )
 from rightful.importers.sources.text_files import (
@@ -49,7 +40,6 @@ from rightful.importers.sources.text_files import (
     is_lines,
     objects_of,
     opened,
-    reading,
 )
 
 if TYPE_CHECKING:
@@ -99,7 +89,7 @@ class Import(NamedTuple):
             StorageError: The ledger cannot be written. Everything reported before is stored.
         """
         if path == STDIN:
-            yield self.stream(Origin(path, None), stdin)
+            yield self._stream(Origin(path, None), stdin)
         else:
             yield from self.path(path)
 
@@ -121,7 +111,7 @@ class Import(NamedTuple):
             elif wanted(item):
                 yield self.file(item, named=False)
         if others:
-            yield FileReport.unlooked(path, others)
+            yield FileReport.unopened(path, others)
 
     def file(self, path: str, *, named: bool) -> FileReport:
         """Import one file."""
@@ -136,52 +126,64 @@ class Import(NamedTuple):
             return FileReport.unread(path, Problem(None, f"could not be read: {error.strerror}"))
 
     def _file(self, origin: Origin, file: OpenFile) -> FileReport:
-        growing = [kind for kind in self.kinds if is_growing(kind)]
-        with reading(origin.path):
-            if is_database(file.stream):
-                return import_database(self.kinds, self.all_kinds, origin, lambda share: self._run(origin, file, share))
-            if not origin.is_named and origin.name.endswith(SUFFIXES):  # looked at for its name alone
-                return FileReport.unread(origin.path, Problem(None, NO_DATABASE, lost=False))
-            can_grow = bool(growing) and is_lines(file.stream)
-        if not can_grow:
-            return self.stream(origin, file.stream, file=file)
-        found = {} if self.checkpoints is None else self.checkpoints.find(growing, origin.path)
-        tried: dict[str, tuple[Reading, Checkpoint | None]] = {}
-        for kind in growing:
-            kept = found.get(kind.NAME)
-            if kept is not None and self.checkpoints is not None and self.checkpoints.is_current(kind, kept):
-                before = _reading(kind, file, kept)
-                if before.fits:
-                    return self._read_on(self._run(origin, file), kind, origin, before, kept)
-                tried[kind.NAME] = before, kept
-        return self._recognised(growing, origin, file, tried, found)
+        if file.head.startswith(HEADER):
+            return import_database(self.kinds, self.all_kinds, origin, lambda share: self._run(origin, file, share))
+        if not origin.is_named and origin.name.endswith(SUFFIXES):  # opened for its name alone
+            return FileReport.unread(origin.path, Problem(None, NO_DATABASE, lost=False))
+        growing = growing_kinds(self.kinds)
+        if growing and is_lines(file.head):
+            return self._lines(growing, origin, file)
+        return self._stream(origin, file.stream, file=file)
+
+    def _lines(self, growing: list[GrowingKind], origin: Origin, file: OpenFile) -> FileReport:
+        """Import a file of JSON lines from where the last import stopped, or from its beginning."""
+        changed: dict[str, Reading] = {}
+        others: dict[str, Checkpoint] = {}
+        if self.checkpoints is not None:
+            for kind, kept in self.checkpoints.find(growing, origin.path):
+                before = Reading(file, kind, kept)
+                if self.checkpoints.is_current(kind, kept):
+                    if before.fits:
+                        return self._read_on(self._run(origin, file), kind, origin, before)
+                    changed[kind.NAME] = before
+                elif kept.reader > kind.READER_VERSION or (kept.reader < kind.READER_VERSION and before.fits):
+                    others[kind.NAME] = kept
+        return self._recognised(growing, origin, file, changed, others)
 
     def _recognised(
         self,
         growing: list[GrowingKind],
         origin: Origin,
         file: OpenFile,
-        tried: dict[str, tuple[Reading, Checkpoint | None]],
-        kept_by_any: dict[str, Checkpoint],
+        changed: dict[str, Reading],
+        others: dict[str, Checkpoint],
     ) -> FileReport:
-        """Import a file that has no checkpoint of this version that still matches its content."""
-        older, newer = _other_readers(growing, file, kept_by_any)
+        """Import a file that has no checkpoint of this version that still matches its content.
+
+        Args:
+            growing: The accepted kinds of growing files.
+            origin: Where it is.
+            file: The file.
+            changed: Its readings with a checkpoint that no longer matches, by kind.
+            others: Its checkpoints of older and newer readers, by kind.
+        """
         file.stream.seek(0)
         run = self._run(origin, file)
         # an incomplete last line of a `.jsonl` file may still grow; in other files it is broken
         lines = iter(Lines(file.stream)) if origin.name.endswith(".jsonl") else objects_of(file.stream)
         found = self._kind(run, origin, lines)
-        kind: Kind | None = None if found is None else found[0]
-        for other in growing:
-            if other.NAME in older and other is not kind and not run.has_internal_error:
-                self._withdraw_mistaken(other, origin, file, older[other.NAME], run)
+        own = None if found is None else next((kind for kind in growing if kind is found[0]), None)
+        for kind in growing if others and not run.has_internal_error else ():
+            other = others.get(kind.NAME)
+            if other is not None and other.reader < kind.READER_VERSION and kind is not own:
+                self._withdraw_mistaken(kind, origin, file, other, run)
         file.stream.seek(0)
-        if kind is None:
+        if found is None:
             return run.report
-        if not is_growing(kind):
-            return self.stream(origin, file.stream, file=file)
-        before, kept = tried.get(kind.NAME) or (_reading(kind, file, None), None)
-        return self._read_on(run, kind, origin, before, kept, older.get(kind.NAME), is_of_newer=kind.NAME in newer)
+        if own is None:
+            return self._stream(origin, file.stream, file=file)
+        before = changed.get(own.NAME) or Reading(file, own)
+        return self._read_on(run, own, origin, before, others.get(own.NAME))
 
     def _withdraw_mistaken(
         self, kind: GrowingKind, origin: Origin, file: OpenFile, older: Checkpoint, run: FileImport
@@ -190,12 +192,12 @@ class Import(NamedTuple):
         assert self.checkpoints is not None
         with suppress(InvalidEventError):
             reader, renewal = kind.reader(origin), self.checkpoints.renewal(kind, older)
-            lines = _reading(kind, file, None).lines
+            lines = Reading(file, kind).lines
             for item in lines:
                 if isinstance(item, Found):
-                    renewal.take_line(item, lines.offset)
+                    renewal.add_line(item, lines.offset)
                     with suppress(Exception):  # an object that it cannot read now gives no events
-                        renewal.take_events([event for event in reader.events(item) if not isinstance(event, Problem)])
+                        renewal.add_sessions([event for event in reader.events(item) if not isinstance(event, Problem)])
             run.withdraw(renewal)
             self.checkpoints.drop(kind, origin.path)
 
@@ -222,14 +224,14 @@ class Import(NamedTuple):
             return None
         if found.refusal is not None:
             run.report.is_read = False
-            run.add_problem(found.refusal)
+            run.report.add_problem(found.refusal)
             return None
         if found.kind is None:
             run.skip(found.items, self.kinds, rival=found.rival, named=origin.is_named)
             return None
         return found.kind, found.items
 
-    def stream(self, origin: Origin, stream: BinaryIO, *, file: OpenFile | None = None) -> FileReport:
+    def _stream(self, origin: Origin, stream: BinaryIO, *, file: OpenFile | None = None) -> FileReport:
         """Import a stream from its beginning to its end."""
         run = self._run(origin, file)
         digested = Digested(stream)
@@ -241,15 +243,16 @@ class Import(NamedTuple):
             return run.report
         kind, items = found
         if getattr(kind, "ANSWERS", False):
-            run.keep_answers(keeps=self.receipts)
+            run.report.answers = Answers(keeps=self.receipts)
         try:
             reader = kind.reader(origin)
-        except NotYetError as error:
-            return run.defer(error)
         except InvalidEventError as error:
-            return FileReport.unread(origin.path, Problem(None, error.what))
+            return run.refuse(error)
         for item in items:
-            run.add(reader, item)
+            if isinstance(item, Problem):
+                run.add_unread(item)
+            else:
+                run.add_events(item.line, reader.events, item)
             if len(run.waiting) >= limits.IMPORT_EVENTS:
                 run.flush(reader)
         run.finish(reader, End(digested.sha256, run.is_whole))
@@ -260,38 +263,13 @@ class Import(NamedTuple):
         run: FileImport,
         kind: GrowingKind,
         origin: Origin,
-        found: Reading,
-        kept: Checkpoint | None,
-        older: Checkpoint | None = None,
-        *,
-        is_of_newer: bool = False,
+        before: Reading,
+        other: Checkpoint | None = None,
     ) -> FileReport:
         """Import the part of a growing file after the place where the last import stopped."""
         try:
-            growth = GrowingImport(kind, origin, found, kept, self.checkpoints, older, is_of_newer=is_of_newer)
-        except NotYetError as error:
-            return run.defer(error)
+            growth = GrowingImport(kind, origin, before, self.checkpoints, other)
         except InvalidEventError as error:
-            return FileReport.unread(origin.path, Problem(None, error.what))
+            return run.refuse(error)
         growth.append_to(run)
         return run.report
-
-
-def _other_readers(
-    kinds: list[GrowingKind], file: OpenFile, kept_by_any: dict[str, Checkpoint]
-) -> tuple[dict[str, Checkpoint], set[str]]:
-    """Return the checkpoints of older readers that still match the file, and the kinds that a newer reader has read."""
-    older: dict[str, Checkpoint] = {}
-    newer: set[str] = set()
-    for kind in kinds if kept_by_any else ():
-        kept = kept_by_any.get(kind.NAME)
-        if kept is not None and kept.reader > reader_version(kind):
-            newer.add(kind.NAME)
-        elif kept is not None and kept.reader < reader_version(kind) and _reading(kind, file, kept).fits:
-            older[kind.NAME] = kept
-    return older, newer
-
-
-def _reading(kind: GrowingKind, file: OpenFile, kept: Checkpoint | None) -> Reading:
-    with reading(file.path):
-        return Reading(file, kept, is_rewritten=kind.GROWS == REWRITTEN)

@@ -89,7 +89,10 @@ def _is_emptied(head: list[Found | Problem]) -> bool:
 
 
 def _first(kinds: Iterable[Kind], found: Found) -> Kind | None:
-    return next((kind for kind in kinds if kind.recognises(found.value)), None)
+    for kind in kinds:
+        if kind.recognises(found.value):
+            return kind
+    return None
 
 
 def _of_another(found: Found, kind: Kind, other: Kind) -> Problem:

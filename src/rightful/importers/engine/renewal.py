@@ -69,7 +69,7 @@ class Derived:
         self._is_loaded = False
         self._withdrawn: dict[str, dict[str, list[tuple[Envelope, Withdrawal]]]] = {}
 
-    def take(self, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
+    def add(self, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
         """Record which events were derived; return events that restore those that a reader withdrew."""
         again: list[Wire] = []
         first, last = 0, -1  # the run of neighbours so far
@@ -129,7 +129,7 @@ class Ranges:
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
         self._ranges = [(first, last) for first, last in ranges]
 
-    def take(self, receipts: Iterable[Receipt]) -> None:
+    def add(self, receipts: Iterable[Receipt]) -> None:
         """Add the positions of some receipts."""
         for receipt in receipts:
             position = receipt.first or receipt.position
@@ -180,6 +180,9 @@ class Renewal:
         until: How much of the file it had read; bytes.
         readers: The versions of the older reader and of the newer one.
         is_rewritten: Whether the file's tool may write it from the start.
+
+    Attributes:
+        until: As the argument.
     """
 
     def __init__(
@@ -188,7 +191,7 @@ class Renewal:
         self._log = log
         self._derived = derived
         self._head = head
-        self._until = until
+        self.until = until
         self._older, self._reader = readers
         self._kept_types = _OF_FORMER_BYTES if is_rewritten else frozenset({WITHDRAWAL})
         self._times = array("q")
@@ -197,7 +200,7 @@ class Renewal:
         self._pops: list[tuple[Envelope, list[str]]] = []
         self._covers: dict[str, str] = {}
 
-    def take_line(self, found: Found, offset: int) -> None:
+    def add_line(self, found: Found, offset: int) -> None:
         """Note the time of a line, if the older reader had read it.
 
         Args:
@@ -205,14 +208,14 @@ class Renewal:
             offset: Where it ends; bytes.
         """
         text = found.value.get("timestamp")
-        if offset > self._until or not isinstance(text, str):
+        if offset > self.until or not isinstance(text, str):
             return
         with suppress(InvalidEventError):
             at_us, _ = moment_us(text, "$.timestamp")
             if not self._times or self._times[-1] != at_us:
                 self._times.append(at_us)
 
-    def take_events(self, events: Sequence[Wire]) -> None:
+    def add_sessions(self, events: Sequence[Wire]) -> None:
         """Record the sessions of the file."""
         self._sources.update(
             (event["session"], event["producer"])

@@ -26,7 +26,15 @@ from typing import Any
 
 from rightful.errors import InvalidEventError
 from rightful.importers.engine.file_report import SKIPPED
-from rightful.importers.engine.formats import REWRITTEN, End, GrowingReader, Grows, NotYetError, Origin, Wire
+from rightful.importers.engine.formats import (
+    REWRITTEN,
+    End,
+    GrowingKind,
+    GrowingReader,
+    NotYetError,
+    Origin,
+    Wire,
+)
 from rightful.importers.engine.loop import STDIN
 from rightful.importers.gptme.branches_and_labels import BranchReader, CheckpointsReader
 from rightful.importers.gptme.conversation_events import MainReader, Place
@@ -45,11 +53,11 @@ _EVENT = frozenset({"seq", "ts", "type", "payload"})
 _CHECKPOINT = frozenset({"index", "label", "timestamp"})
 
 
-class Gptme:
+class Gptme(GrowingKind):
     """The kind `gptme`."""
 
     NAME = "gptme"
-    GROWS: Grows = REWRITTEN
+    GROWS = REWRITTEN
     READER_VERSION = 3  # 1: files of other tools were read; 1 and 2: pops stayed where a compaction is derived
 
     def __init__(self) -> None:

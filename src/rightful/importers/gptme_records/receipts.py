@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from rightful import times
-from rightful.importers.engine.formats import APPENDED, GrowingReader, Grows, Origin, Wire
+from rightful.importers.engine.formats import APPENDED, GrowingKind, GrowingReader, Origin, Wire
 from rightful.importers.gptme_records.manifest import NAMESPACE, check_hash
 from rightful.importers.shared.foreign_fields import key_of, moment_us, session_of, shaped
 from rightful.importers.sources.text_files import Found, Problem
@@ -68,11 +68,11 @@ class _RecentReceipt(msgspec.Struct):
     count: int = 0
 
 
-class GptmeReceipts:
+class GptmeReceipts(GrowingKind):
     """The kind `receipts`."""
 
     NAME = "receipts"
-    GROWS: Grows = APPENDED
+    GROWS = APPENDED
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object is a receipt."""

@@ -32,7 +32,7 @@ import msgspec
 
 from rightful.errors import InvalidEventError
 from rightful.importers.engine.file_report import SKIPPED
-from rightful.importers.engine.formats import APPENDED, End, GrowingReader, Grows, Origin, Wire
+from rightful.importers.engine.formats import APPENDED, End, GrowingKind, GrowingReader, Origin, Wire
 from rightful.importers.engine.loop import STDIN
 from rightful.importers.grok import grok_store
 from rightful.importers.shared.foreign_fields import digest, key_of, session_of
@@ -96,11 +96,11 @@ class _State(msgspec.Struct):
     calls: dict[str, _Call] = {}
 
 
-class Grok:
+class Grok(GrowingKind):
     """The kind `grok`."""
 
     NAME = "grok"
-    GROWS: Grows = APPENDED
+    GROWS = APPENDED
     READER_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:

@@ -279,10 +279,10 @@ class DatabaseImport:
         self._note(f"{session}: {what}; removed from its view, kept in its full history")
 
     def _note(self, what: str) -> None:
-        self._run.add_problem(Problem(None, what, lost=False))
+        self._run.report.add_problem(Problem(None, what, lost=False))
 
     def _problem(self, what: str, row: int | None = None) -> None:
-        self._run.add_problem(Problem(row, what))
+        self._run.report.add_problem(Problem(row, what))
 
 
 def _last_row(store: Store) -> int:

@@ -48,7 +48,7 @@ def conversations_of(run: FileImport, connection: Connection, prefix: str) -> It
             for conversation in _of_session(run, connection, store, session_id, created, prefix):
                 if conversation.name in seen:
                     what = f"{conversation.name} is in this database twice"
-                    run.add_problem(Problem(None, f"{what}; the one in `{store.messages}` was not imported"))
+                    run.report.add_problem(Problem(None, f"{what}; the one in `{store.messages}` was not imported"))
                 else:
                     seen.add(conversation.name)
                     yield conversation
@@ -61,7 +61,7 @@ def _of_session(
     if session_id is None or not is_session(name):
         what = f"the id {(session_id or '')[:64]!r}, which is a placeholder or not a valid name"
         what = "an id that is not text" if session_id is None else what
-        run.add_problem(Problem(None, f"a session of `{store.messages}` has {what}; it was not imported"))
+        run.report.add_problem(Problem(None, f"a session of `{store.messages}` has {what}; it was not imported"))
         return
     branches = branches_of(connection, store, session_id)
     yield Conversation(name, store, session_id, MAIN if branches else None, created, name)
@@ -69,6 +69,6 @@ def _of_session(
         if branch is None or not is_session(own := f"{name}/branch/{branch}"):
             what = f"the id {(branch or '')[:64]!r}, which is not valid in a name"
             what = "an id that is not text" if branch is None else what
-            run.add_problem(Problem(None, f"a branch of {name} has {what}; it was not imported"))
+            run.report.add_problem(Problem(None, f"a branch of {name} has {what}; it was not imported"))
         elif branch != MAIN:
             yield Conversation(own, store, session_id, branch, created, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
@@ -12,13 +11,12 @@ from rightful.errors import ConditionFailedError, InvalidEventError, RightfulErr
 from rightful.importers.engine.file_report import FileReport
 from rightful.importers.engine.formats import Kind, NotYetError, Origin
 from rightful.importers.engine.recognition import kinds_text
-from rightful.importers.sources.sqlite_databases import HEADER, copied, peeked
+from rightful.importers.sources.sqlite_databases import copied, peeked
 from rightful.importers.sources.text_files import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from sqlite3 import Connection
-    from typing import BinaryIO
 
     from rightful.importers.engine.file_import import FileImport
     from rightful.log.log import Log
@@ -73,11 +71,6 @@ def reads_databases(kind: Kind) -> TypeGuard[DatabaseKind]:
     return hasattr(kind, "import_rows")
 
 
-def is_database(stream: BinaryIO) -> bool:
-    """Return whether an open file is a SQLite database."""
-    return os.pread(stream.fileno(), len(HEADER), 0) == HEADER
-
-
 def import_database(
     kinds: list[Kind], others: Callable[[], list[Kind]], origin: Origin, begin: Callable[[Share], FileImport]
 ) -> FileReport:
@@ -119,7 +112,7 @@ def _imported(
             kind.import_rows(run, run.log, origin, connection, share)
     except InvalidEventError as error:
         run.report.waits = isinstance(error, NotYetError)
-        run.add_problem(Problem(None, error.what))
+        run.report.add_problem(Problem(None, error.what))
         run.report.is_read = bool(run.report.appended)
     except (RightfulError, OSError, MemoryError):
         raise

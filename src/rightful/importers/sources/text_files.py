@@ -34,6 +34,9 @@ NO_OBJECT = "Expected `object`, got"
 COMPRESSED = "compressed with zstd: decompress it (`zstd -d`) and import the result"
 """The problem of a file that Codex has compressed (`rollout-….jsonl.zst`)."""
 
+HEAD_BYTES = 1 << 12
+"""How much of a file is read to recognise its encoding and its format."""
+
 _CHUNK = 1 << 16
 _ZSTD = b"\x28\xb5\x2f\xfd"  # magic number of a frame (RFC 8878, 3.1.1)
 _BRACKETS = (b"{", b"[")
@@ -81,12 +84,14 @@ class OpenFile(NamedTuple):
     Attributes:
         path: As it was named or found.
         stream: Its bytes.
+        head: The first `HEAD_BYTES` of them.
         size: Its size when it was opened; bytes.
         mtime_us: When it was last written; microseconds since 1970, UTC.
     """
 
     path: str
     stream: BinaryIO
+    head: bytes
     size: int
     mtime_us: int
 
@@ -107,14 +112,15 @@ def opened(path: str, *, follow: bool = True) -> Iterator[OpenFile]:
         facts = os.fstat(stream.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
-        with reading(path):
-            if os.pread(stream.fileno(), len(_ZSTD), 0) == _ZSTD:
-                raise OSError(errno.EINVAL, COMPRESSED, path)
-        yield OpenFile(path, stream, facts.st_size, facts.st_mtime_ns // 1_000)
+        with named_errors(path):
+            head = os.pread(stream.fileno(), HEAD_BYTES, 0)
+        if head.startswith(_ZSTD):
+            raise OSError(errno.EINVAL, COMPRESSED, path)
+        yield OpenFile(path, stream, head, facts.st_size, facts.st_mtime_ns // 1_000)
 
 
 @contextmanager
-def reading(path: str) -> Iterator[None]:
+def named_errors(path: str) -> Iterator[None]:
     """Add the file's name to errors of reading it; only errors of opening have it."""
     try:
         yield
@@ -123,14 +129,13 @@ def reading(path: str) -> Iterator[None]:
         raise
 
 
-def is_lines(stream: BinaryIO) -> bool:
-    """Return whether a file, open at its beginning, can later be read from the middle: JSON lines in UTF-8.
+def is_lines(head: bytes) -> bool:
+    """Return whether a file with these first bytes can later be read from the middle: JSON lines in UTF-8.
 
     That excludes a single indented document, and text in UTF-16 or UTF-32.
     """
-    head = os.pread(stream.fileno(), _CHUNK, 0)
     first, newline, _ = head.partition(b"\n")
-    return _wide(head[:4]) is None and not (newline and first.strip() in _BRACKETS)
+    return _utf_16_or_32(head[:4]) is None and not (newline and first.strip() in _BRACKETS)
 
 
 def objects_of(stream: BinaryIO, *, limit: int = limits.EVENT_BYTES) -> Iterator[Found | Problem]:
@@ -357,14 +362,14 @@ def _as_utf8(stream: BinaryIO) -> io.BufferedReader:
     head = stream.read(4)
     if head.startswith(codecs.BOM_UTF8):
         return io.BufferedReader(_Source(stream, head[3:]), _CHUNK)
-    encoding = _wide(head)
+    encoding = _utf_16_or_32(head)
     if encoding is None:
         return io.BufferedReader(_Source(stream, head), _CHUNK)
     source = io.BufferedReader(_Source(stream, head), _CHUNK)
     return io.BufferedReader(_Source(source, b"", codecs.getincrementaldecoder(encoding)("replace")), _CHUNK)
 
 
-def _wide(head: bytes) -> str | None:
+def _utf_16_or_32(head: bytes) -> str | None:
     for mark, encoding in (
         (codecs.BOM_UTF32_LE, "utf-32"),
         (codecs.BOM_UTF32_BE, "utf-32"),

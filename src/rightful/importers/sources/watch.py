@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from rightful import limits
 from rightful.errors import BusyError, ConditionFailedError
-from rightful.importers.engine.file_report import KNOWN, FileReport, ProblemList
+from rightful.importers.engine.file_report import KNOWN, FileReport
 from rightful.importers.engine.loop import Import
 from rightful.importers.sources.folders import order_of, would_walk
 from rightful.importers.sources.sqlite_databases import WAL
@@ -130,7 +130,7 @@ class Watch:
             self._last_facts.clear()  # the current file was not imported; the others are covered by checkpoints
             self.waiting.add(_absolute(place))
             report = FileReport(place, problems=[], is_read=False)
-            ProblemList(report).add(Problem(None, f"{error} The import is retried", lost=False))
+            report.add_problem(Problem(None, f"{error} The import is retried", lost=False))
             yield report
 
     def _new(self, report: FileReport) -> FileReport | None:
