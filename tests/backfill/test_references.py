@@ -72,7 +72,7 @@ def test_rows_without_an_owner_glued_rows_and_torn_ones_stay(tmp_path: Path) -> 
     path.write_bytes(b"\n".join(lines))
     path.chmod(0o640)
     done = write(path, {"workspace:a": FOUND})
-    assert (done.rows, done.glued) == ((1,), (2,))
+    assert (done.lines, done.glued) == ((1,), (2,))
     assert path.read_bytes().split(b"\n") == [b'{"session_id": "a", "trajectory_path": ' + QUOTED + b"}\r", *lines[1:]]
     assert path.stat().st_mode & 0o777 == 0o640
     assert done.backup is not None
@@ -83,7 +83,7 @@ def test_a_file_in_utf_16_is_read_and_not_written(tmp_path: Path) -> None:
     path = tmp_path / "session-records.jsonl"
     path.write_bytes('{"session_id": "a"}\n'.encode("utf-16"))
     done = write(path, {"workspace:a": FOUND})
-    assert (done.rows, done.glued, done.backup) == ((), (1,), None)
+    assert (done.lines, done.glued, done.backup) == ((), (1,), None)
     assert path.read_bytes() == '{"session_id": "a"}\n'.encode("utf-16")
 
 

@@ -32,16 +32,14 @@ class Repair(Struct, frozen=True, kw_only=True):
     """What writing references back did.
 
     Attributes:
-        path: The file.
-        rows: The lines that were repaired, from 1.
+        lines: The lines that were repaired, from 1.
         glued: Lines with an owner that were left, since they hold several objects and no reader sees them.
         backup: Where the bytes of before are kept; None where nothing was written.
         sha256: SHA-256 of the present bytes.
         left: The path of bytes that only an interrupted write had left; they are kept.
     """
 
-    path: str
-    rows: tuple[int, ...] = ()
+    lines: tuple[int, ...] = ()
     glued: tuple[int, ...] = ()
     backup: str | None = None
     sha256: str = ""
@@ -74,13 +72,13 @@ def write_back(path: str, looked: FileState, rows: tuple[RecordRow, ...], owners
             raise TargetChangedError(real, "another program wrote it during the search", _AGAIN)
         if data == (seen.data or b""):
             target_file.sync(real)
-            return Repair(path=real, glued=glued, sha256=looked.sha256 or "", left=left)
+            return Repair(glued=glued, sha256=looked.sha256 or "", left=left)
         target_file.check_writable(real, seen)
         target_file.check_alone(real, seen)
         backup = _keep_copy(real, seen.data or b"", seen)
         target_file.place(real, data, seen, lambda other: _keep_copy(real, other, seen))
     lines = tuple(row.line for row, _ in edits)
-    return Repair(path=real, rows=lines, glued=glued, backup=backup, sha256=target_file.sha256(data), left=left)
+    return Repair(lines=lines, glued=glued, backup=backup, sha256=target_file.sha256(data), left=left)
 
 
 def _remove_leftover(real: str, new: bytes) -> str | None:

@@ -1,9 +1,9 @@
-"""The history that is shown: its view, all its items, and the metadata of its rows, as of one position."""
+"""A history as of one position: its view, all its items, and the metadata of its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,13 +26,13 @@ class HistoryAnswer(NamedTuple):
         commitment: The commitment of the row at the position.
         shown: The ids of the items that the model would see next, in order.
         left_out: The ids of the outputs that are not shown, since their call was removed.
-        whole: Everything that was ever in it, in the order of the log, and its compactions.
+        whole: All items that were ever in it, in the order of the log, and its compactions.
         entries: The entries of `whole`, by the item's id.
         compactions: The compaction of each item that is its summary.
         rows: The annotations of its rows.
-        owed: The compaction that is owed; None if none is.
+        owed: The deferred compaction; None if there is none.
         requested: The requested session, if its own history is empty and this is the history of another name.
-        joined: The names of its run that have a history, where there are several and its own is empty.
+        joined: The names of its run that have a history, if its own is empty and there are several.
         is_past: An earlier position was requested.
     """
 
@@ -53,11 +53,11 @@ class HistoryAnswer(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever in it."""
+        """Whether it never had an item or a fork."""
         return not self.whole.entries and not self.rows.forks
 
     def last(self, limit: int) -> list[ItemKey]:
-        """Return the ids of the last items that are shown; of all if 0."""
+        """Return the ids of the last `limit` shown items; of all if 0."""
         return self.shown[-limit:] if limit else self.shown
 
     def row(self, position: int) -> RowAnnotations | None:
@@ -65,12 +65,13 @@ class HistoryAnswer(NamedTuple):
         return self.rows.at.get(position)
 
     def token(self, limit: int) -> Token:
-        """Return a token of the view, or of its last items; of all if 0."""
+        """Return a token of the last `limit` shown items; of all if 0."""
         return Token(self.session, self.position, self.ledger, limit or None, commitment=self.commitment)
 
     def size(self, ids: Iterable[ItemKey]) -> int:
-        """Return how long items are together: the characters of their JSON."""
-        return sum(length(self.entries[id_].item) for id_ in ids if id_ in self.entries)
+        """Return the total number of characters of the JSON of items."""
+        items = (content.escape(self.entries[id_].item)[0] for id_ in ids if id_ in self.entries)
+        return sum(len(msgspec.json.encode(item).decode()) for item in items)
 
 
 def answer_of(ledger: Ledger, session: str, at: int | None) -> HistoryAnswer:
@@ -97,8 +98,3 @@ def answer_of(ledger: Ledger, session: str, at: int | None) -> HistoryAnswer:
         owed=None if fold.owed is None else rows.deferred,
         is_past=at is not None,
     )
-
-
-def length(item: Any) -> int:  # noqa: ANN401 - an item of any form
-    """Return how long an item is: the characters of its JSON."""
-    return len(msgspec.json.encode(content.escape(item)[0]).decode())

@@ -23,7 +23,7 @@ def view(answer: HistoryAnswer, limit: int) -> Document:
 def full(answer: HistoryAnswer, limit: int) -> Document:
     """Return everything that was ever in it, and what became of each item."""
     entries = [
-        _item(answer, entry) | _fate(entry)
+        _item(answer, entry) | {"fate": entry.fate} | ({} if entry.by is None else {"by": entry.by})
         for entry in (answer.whole.entries[-limit:] if limit else answer.whole.entries)
     ]
     ignored = [{"position": position, "why": why} for position, why in answer.whole.ignored]
@@ -32,12 +32,8 @@ def full(answer: HistoryAnswer, limit: int) -> Document:
 
 def diff(answer: HistoryAnswer, limit: int) -> Document:
     """Return the compactions, each with the covered items and their summary."""
-    found = answer.whole.compactions
-    return (
-        _head(answer)
-        | {"compactions": [_compaction(answer, compaction) for compaction in found[-limit:]]}
-        | _names(answer)
-    )
+    compactions = [_compaction(answer, compaction) for compaction in answer.whole.compactions[-limit:]]
+    return _head(answer) | {"compactions": compactions} | _names(answer)
 
 
 def _head(answer: HistoryAnswer) -> Document:
@@ -45,13 +41,10 @@ def _head(answer: HistoryAnswer) -> Document:
 
 
 def _names(answer: HistoryAnswer) -> Document:
-    """Return whose history it is, and what it was begun with, where that is to be said."""
+    """Return how the history is related to other sessions; members that do not apply are absent."""
     found: Document = {"asked": answer.requested} if answer.requested is not None else {}
     found |= {"joined": list(answer.joined)} if answer.joined else {}
-    continued = [
-        {"session": continued.session, "how": continued.how, "of": continued.of} for continued in answer.rows.continued
-    ]
-    found |= {"continues": continued} if continued else {}
+    found |= {"continues": [part._asdict() for part in answer.rows.continued]} if answer.rows.continued else {}
     begun = [{"session": fork.of, "through": fork.through, "position": fork.position} for fork in answer.rows.forks]
     return found | ({"begun_with": begun} if begun else {})
 
@@ -66,10 +59,6 @@ def _item(answer: HistoryAnswer, entry: HistoryEntry) -> Document:
     return found | ({"escaped": True} if is_escaped else {})
 
 
-def _fate(entry: HistoryEntry) -> Document:
-    return {"fate": entry.fate} | ({} if entry.by is None else {"by": entry.by})
-
-
 def _annotations(row: RowAnnotations, session: str) -> Document:
     """Return the metadata of a row; members that do not apply are absent."""
     found: Document = {"at": times.text_of(row.at_us), "producer": row.producer}
@@ -82,19 +71,13 @@ def _annotations(row: RowAnnotations, session: str) -> Document:
 
 
 def _owed(answer: HistoryAnswer) -> Document | None:
-    if (owed := answer.owed) is None:
-        return None
-    return {"position": owed.position, "response_id": owed.response_id, "run": owed.run, "reason": owed.reason}
+    members = ("position", "response_id", "run", "reason")
+    return None if answer.owed is None else {name: getattr(answer.owed, name) for name in members}
 
 
 def _compaction(answer: HistoryAnswer, compaction: Compaction) -> Document:
     row = answer.row(compaction.position)
-    found: Document = {
-        "position": compaction.position,
-        "mode": compaction.mode,
-        "response_id": compaction.response_id,
-        "run": compaction.run,
-    }
+    found: Document = {name: getattr(compaction, name) for name in ("position", "mode", "response_id", "run")}
     if row is not None:
         found |= {"at": times.text_of(row.at_us), "producer": row.producer}
         found |= {"of": row.session} if row.session != answer.session else {}

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from rightful.cli.output import terminal
+from rightful.backfill.plan_notes import advice_for, removed_arms
+from rightful.cli.output import tables, terminal
 from rightful.cli.support import options
 from rightful.policies import PRESETS
 
@@ -30,7 +31,7 @@ _MADE = {
     "rebuilt": "rebuilt from the log only",
     "kept": "updates of the tool since the last publication dropped",
 }
-_STANDING = {
+_STATES = {
     "in place": "the file is as it was published",
     "changed since": "a tool has written the file since, which is normal; plan again to repair it again",
     "not in place": "published but not in place: apply again, or roll back",
@@ -43,8 +44,6 @@ _STANDING = {
 
 def show_plan(plan: Plan) -> None:
     """Print a plan: what is not repaired first, then whether it may be applied, then what changes."""
-    from rightful.cli.output import tables
-
     if plan.previous_sha256 is None:
         created = terminal.plural(sum(change.new is not None for change in plan.changes), "arm")
         terminal.wrap_stdout(f"{plan.target} does not exist and would be created with {created}.")
@@ -54,21 +53,17 @@ def show_plan(plan: Plan) -> None:
             f"NOT repaired: {plan.in_balance:,} of {terminal.plural(plan.grades, 'grade')}, which the file's old "
             f"numbers contain. Errors in them remain; plan with --rebuild to compute them from the log instead{since}."
         )
-    for refusal in plan.refusals:
-        terminal.wrap_stdout(f"{'Forced' if plan.forced else 'Refused'}: {refusal}.")
+    terminal.wrap_stdout(*(f"{'Forced' if plan.forced else 'Refused'}: {refusal}." for refusal in plan.refusals))
     terminal.wrap_stdout(_verdict(plan))
     tables.show_facts(_facts(plan))
     _show_changes(plan)
     _show_uncredited(plan)
-    for note in plan.notes:
-        terminal.wrap_stdout(f"Note: {note}.")
+    terminal.wrap_stdout(*(f"Note: {note}." for note in plan.notes))
 
 
 def _verdict(plan: Plan) -> str:
     removed = _removed(plan)
     if plan.refusals and not plan.forced:
-        from rightful.backfill.plan_notes import advice_for
-
         return f"`backfill apply` will refuse this plan{removed}. {advice_for(plan)}"
     if plan.previous_sha256 is None:
         return "Nothing was written."
@@ -79,9 +74,6 @@ def _verdict(plan: Plan) -> str:
 
 
 def _removed(plan: Plan) -> str:
-    """Return the arms that go, in parentheses; an empty text if none goes."""
-    from rightful.backfill.plan_notes import removed_arms
-
     removed = removed_arms(plan.changes)
     return f" ({removed})" if removed else ""
 
@@ -102,7 +94,7 @@ def _facts(plan: Plan) -> dict[str, object]:
 
 
 def _policy(plan: Plan) -> str:
-    """Return the policy in force as the preset that it is but for its balances, else by its hash."""
+    """Return the policy as its preset, ignoring balances; the hash if it has none."""
     digits = plan.policy_hash[:_DIGITS]
     without_balances = structs.replace(plan.policy, balances=None)
     name = next((name for name, preset in PRESETS.items() if preset == without_balances), None)
@@ -122,8 +114,6 @@ def _digits(sha256: str | None) -> str:
 
 
 def _show_changes(plan: Plan) -> None:
-    from rightful.cli.output import tables
-
     delta = "Δ mean" if tables.draws() else "change"
     beliefs = ["Beta, old", "Beta, new"]
     columns = {
@@ -143,31 +133,18 @@ def _row(change: ArmChange) -> Sequence[object]:
 
 
 def _show_uncredited(plan: Plan) -> None:
-    from rightful.cli.output import tables
-
-    rows = [
-        [
-            name,
-            f"{uncredited.count:,}",
-            ", ".join(uncredited.sessions) + (" …" if uncredited.count > len(uncredited.sessions) else ""),
-        ]
-        for name, uncredited in plan.uncredited.items()
-    ]
+    rows = []
+    for name, grades in plan.uncredited.items():
+        more = " …" if grades.count > len(grades.sessions) else ""
+        rows.append([name, f"{grades.count:,}", ", ".join(grades.sessions) + more])
     if rows:
         tables.show_table({"no credit": "", "grades": "n", "such as": ""}, rows)
 
 
-def show_applied(done: Done, plan: Plan, take_back: str) -> None:
-    """Print what an apply did: to whose file, and what became of its old numbers.
-
-    Args:
-        done: What was done.
-        plan: The plan.
-        take_back: The command that undoes it.
-    """
-    how = f"for {plan.reader}, {_MADE[plan.old if plan.counts else 'skipped']}"
-    if plan.previous_sha256 is None and plan.old == "counted":
-        how = f"for {plan.reader}, a new file"
+def show_applied(done: Done, plan: Plan, rollback: str) -> None:
+    """Print what an apply did, and `rollback`, the command that undoes it."""
+    is_new = plan.previous_sha256 is None and plan.old == "counted"
+    how = f"for {plan.reader}, {'a new file' if is_new else _MADE[plan.old if plan.counts else 'skipped']}"
     if done.happened == "already in place":
         how = f"for {plan.reader}{', as rebuilt from the log only' if plan.old == 'rebuilt' else ''}"
         terminal.wrap_stdout(f"{done.target} already has the planned content ({how}); nothing was written to it.")
@@ -177,19 +154,18 @@ def show_applied(done: Done, plan: Plan, take_back: str) -> None:
         f"{_removed(plan)}, publication "
         f"{done.publication} at position {done.position:,}. Undo with:"
     )
-    terminal.print_stdout(f"  {take_back}")
-    for note in plan.notes:
-        terminal.wrap_stdout(f"Note: {note}.")
+    terminal.print_stdout(f"  {rollback}")
+    terminal.wrap_stdout(*(f"Note: {note}." for note in plan.notes))
 
 
-def show_rolled_back(done: Done, kept: str | None, earlier: str | None, take_back: str) -> None:
+def show_rolled_back(done: Done, kept: str | None, earlier: str | None, rollback: str) -> None:
     """Print what a rollback did, and what can still be undone.
 
     Args:
         done: What was done.
-        kept: Where the bytes are that another program wrote and that were replaced by force; None if there are none.
+        kept: The file with the bytes of another program that were replaced by force; None if there are none.
         earlier: The publication that is in force now; None if all were undone.
-        take_back: The command that undoes that one.
+        rollback: The command that undoes that one.
     """
     match done.happened:
         case "written":
@@ -202,13 +178,11 @@ def show_rolled_back(done: Done, kept: str | None, earlier: str | None, take_bac
         terminal.wrap_stdout(f"Its content before the rollback is kept in {kept}.")
     if earlier is not None:
         terminal.wrap_stdout(f"An earlier publication is in force, {earlier}. Undo that one too with:")
-        terminal.print_stdout(f"  {take_back}")
+        terminal.print_stdout(f"  {rollback}")
 
 
 def show_status(found: Sequence[TargetStatus], where: str) -> None:
     """Print the state of each target; if there is none, `where` nothing was published."""
-    from rightful.cli.output import tables
-
     if not found:
         terminal.wrap_stdout(f"Nothing was published {where}")
     for number, status in enumerate(found):
@@ -218,15 +192,13 @@ def show_status(found: Sequence[TargetStatus], where: str) -> None:
         if status.publication is not None and status.position is not None and status.at is not None:
             kept = "" if status.kept else "; its bytes are NOT kept"
             restores = status.restores if status.restores == "no file" else _digits(status.restores)
+            at = status.at.isoformat(" ", "seconds")
             force = {
-                "in force": f"{status.publication}, position {status.position:,}, "
-                f"{status.at.isoformat(' ', 'seconds')}",
+                "in force": f"{status.publication}, position {status.position:,}, {at}",
                 "reader": status.reader or "not recorded",
                 "policy": f"{(status.policy or '')[:_DIGITS]}, through position {status.through:,}",
                 "rollback restores": f"{restores}{kept}",
             }
         now = {"file now": _digits(status.sha256), "publications": f"{status.count:,}"}
-        standing = (
-            "rolled back to no file" if status.standing == "rolled back" and status.sha256 is None else status.standing
-        )
-        tables.show_facts({"target": status.target, "state": _STANDING[standing], **force, **now})
+        to_none = " to no file" if status.standing == "rolled back" and status.sha256 is None else ""
+        tables.show_facts({"target": status.target, "state": _STATES[f"{status.standing}{to_none}"], **force, **now})

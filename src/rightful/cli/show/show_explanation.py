@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rightful.cli.output import tables, terminal
@@ -100,72 +101,56 @@ def _session(found: SessionExplained, policy: str, limit: int) -> None:
     terminal.wrap_stdout(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
     terminal.wrap_stdout(f"\nRun: {found.run_reason}")
     form = " as read from a file's name"
-    fits = [f"{name.session}{form if name.alias else ''}" for name in found.names if name.role == "fits"]
-    if fits:
-        terminal.wrap_stdout(
-            f"Sessions whose name is a sanitised form of this one, or the reverse: {_some(fits, limit)}."
-        )
+    if fits := [f"{name.session}{form if name.alias else ''}" for name in found.names if name.role == "fits"]:
+        names = _some(fits, limit)
+        terminal.wrap_stdout(f"Sessions whose name is a sanitised form of this one, or the reverse: {names}.")
     if found.links:
-        kept, more = _last(found.links, limit)
         rows = [
             [
-                f"#{link.position}",
-                link.session,
-                link.other,
-                link.relation,
-                link.evidence,
-                link.producer,
-                link.state,
+                f"#{link.position}", link.session, link.other, link.relation, link.evidence, link.producer, link.state,
                 link.reason,
             ]
-            for link in kept
-        ]
-        columns = dict.fromkeys(("link", "session", "other", "as", "evidence", "producer", "state", "reason"), "")
-        tables.show_table(columns, rows, title="Links", note=_note(more), drop=["producer"])
+            for link in found.links
+        ]  # fmt: skip
+        _table(
+            ("link", "session", "other", "as", "evidence", "producer", "state", "reason"),
+            rows,
+            limit,
+            "Links",
+            drop=["producer"],
+        )
     others = set(found.elsewhere)
     for title, elsewhere in (("Shown", False), ("Shown to other sessions, listed because of a name", True)):
-        if exposures := [exposure for exposure in found.exposures if (exposure.position in others) == elsewhere]:
+        if exposures := [row for row in found.exposures if (row.position in others) == elsewhere]:
             _exposures(exposures, limit, title=title)
     for title, elsewhere in (("Grades", False), ("Grades of other sessions, listed because of a name", True)):
-        if grades := [grade for grade in found.grades if (grade.position in others) == elsewhere]:
+        if grades := [row for row in found.grades if (row.position in others) == elsewhere]:
             _grades(grades, limit, title)
     if found.asides:
-        kept_asides, more = _last(found.asides, limit)
-        rows = [[f"#{aside.position}", aside.type, aside.reason] for aside in kept_asides]
-        tables.show_table({"event": "", "type": "", "reason": ""}, rows, title="Changes nothing", note=_note(more))
+        rows = [[f"#{aside.position}", aside.type, aside.reason] for aside in found.asides]
+        _table(("event", "type", "reason"), rows, limit, "Changes nothing")
     _remedies(found, limit)
 
 
 def _exposures(rows: Sequence[ExposureRow], limit: int, title: str | None = None) -> None:
-    groups = _grouped(rows)
+    groups = [list(group) for _, group in groupby(rows, _group_key)]
     kept, _ = _last(groups, limit)
     more = len(rows) - sum(len(group) for group in kept)
     cells = [
         [_places(group), group[0].session, _time(group), _arms(group), group[0].state, group[0].reason]
         for group in kept
     ]
-    columns = dict.fromkeys(("exposure", "session", "at", "arms", "state", "reason"), "")
-    tables.show_table(columns, cells, title=title, note=_note(more), drop=["at"])
+    _table(("exposure", "session", "at", "arms", "state", "reason"), cells, 0, title, more=more, drop=["at"])
 
 
-def _grouped(rows: Sequence[ExposureRow]) -> list[list[ExposureRow]]:
-    """Return rows that follow each other and say the same; of what is paid, only where the arms are the same too."""
-    groups: list[list[ExposureRow]] = []
-    for row in rows:
-        if groups and _says(groups[-1][0]) == _says(row):
-            groups[-1].append(row)
-        else:
-            groups.append([row])
-    return groups
-
-
-def _says(row: ExposureRow) -> tuple[object, ...]:
+def _group_key(row: ExposureRow) -> tuple[object, ...]:
+    """Return what consecutive rows have in common that are shown as one; only paid rows differ by their arms."""
     arms = (row.arms, row.withheld) if row.state == "paid" else ()
     return row.session, row.state, row.reason, *arms
 
 
 def _places(group: Sequence[ExposureRow]) -> str:
-    """Return where the rows of a group stand: `#7`, `#7 to #10`, `#7, #9 and 2 more`."""
+    """Return the positions of a group: `#7`, `#7 to #10`, `#7, #9 and 2 more`."""
     at = [row.position for row in group]
     if len(at) > 2 and at[-1] - at[0] == len(at) - 1:  # noqa: PLR2004 - two are as short by themselves
         return f"#{at[0]} to #{at[-1]}"
@@ -186,16 +171,14 @@ def _arms(group: Sequence[ExposureRow]) -> str:
 
 
 def _grades(rows: Sequence[GradeRow], limit: int, title: str) -> None:
-    kept, more = _last(rows, limit)
     cells = [
         [
             f"#{grade.position}", grade.session, f"{grade.grader} seq {grade.seq}", grade.at, _grade_text(grade),
             grade.state, grade.reason,
         ]
-        for grade in kept
+        for grade in rows
     ]  # fmt: skip
-    columns = dict.fromkeys(("grade", "session", "grader", "at", "says", "state", "reason"), "")
-    tables.show_table(columns, cells, title=title, note=_note(more), drop=["at"])
+    _table(("grade", "session", "grader", "at", "says", "state", "reason"), cells, limit, title, drop=["at"])
 
 
 def _grade_text(row: GradeRow) -> str:
@@ -223,9 +206,7 @@ def _remedies(found: SessionExplained, limit: int) -> None:
 
 
 def _spelled(remedy: Remedy) -> tuple[str, ...]:
-    """Return the lines of a remedy."""
-    lines = [remedy.what]
-    lines += [f"    {json.dumps(event, ensure_ascii=False)}" for event in remedy.events]
+    lines = [remedy.what, *(f"    {json.dumps(event, ensure_ascii=False)}" for event in remedy.events)]
     if remedy.policy is not None:
         lines.append(f"    --policy '{json.dumps(remedy.policy, ensure_ascii=False)}'")
     return tuple(lines)
@@ -245,19 +226,15 @@ def _event(found: EventExplained, policy: str, limit: int) -> None:
         "says": _body(found.body),
     }
     tables.show_facts({name: fact for name, fact in facts.items() if fact is not None})
-    kept, more = _last(found.revisions, limit)
     rows = [
         [
-            f"#{revision.position}",
-            revision.revision,
-            revision.outcome,
-            revision.recorded_at,
+            f"#{revision.position}", revision.revision, revision.outcome, revision.recorded_at,
             _revision_state(revision.shown, revision.withdrawn),
         ]
-        for revision in kept
-    ]
-    columns = dict.fromkeys(("row", "revision", "outcome", "recorded at", ""), "")
-    tables.show_table(columns, rows, title="Revisions of its id", note=_note(more), drop=["recorded at"])
+        for revision in found.revisions
+    ]  # fmt: skip
+    columns = ("row", "revision", "outcome", "recorded at", "")
+    _table(columns, rows, limit, "Revisions of its id", drop=["recorded at"])
     if found.used_by:
         terminal.wrap_stdout("Used by")
         for use in found.used_by[:limit] if limit else found.used_by:
@@ -280,13 +257,27 @@ def _body(body: object) -> str:
     return text if len(text) <= _BODY_CHARS else f"{text[:_BODY_CHARS]} … ({len(text):,} characters; --json has all)"
 
 
+def _table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    limit: int,
+    title: str | None,
+    *,
+    more: int = 0,
+    drop: Sequence[str] = (),
+) -> None:
+    """Print the last rows as texts, and how many precede them: those that are hidden, and `more`."""
+    kept, hidden = _last(rows, limit)
+    tables.show_table(dict.fromkeys(columns, ""), kept, title=title, note=_note(more + hidden), drop=drop)
+
+
 def _last(rows: Sequence[Any], limit: int) -> tuple[Sequence[Any], int]:
     """Return the last rows that are shown, and how many are not."""
     return (rows[-limit:], max(len(rows) - limit, 0)) if limit else (rows, 0)
 
 
 def _note(more: int, also: str | None = None) -> str | None:
-    """Return what stands below a table."""
+    """Return the note below a table."""
     rest = f"{more:,} more before these; --limit 0 or --json shows all" if more else ""
     return "; ".join(part for part in (also, rest) if part) or None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rightful.cli.output import indented, item_text
 from rightful.cli.output.indented import print_stdout, time_text
@@ -46,8 +46,7 @@ def view(answer: HistoryAnswer, limit: int, *, whole: bool) -> None:
 def full(answer: HistoryAnswer, limit: int, *, whole: bool) -> None:
     """Print everything that was ever in it, and what became of each item; see `view`."""
     _head(answer, "everything that was ever in it")
-    fates = Counter(entry.fate for entry in answer.whole.entries)
-    counted = ", ".join(f"{count:,} {fate}" for fate, count in sorted(fates.items()))
+    counted = _fates(entry.fate for entry in answer.whole.entries)
     print_stdout(f"{plural(len(answer.whole.entries), 'item')}: {counted}" if counted else _NOTHING)
     print_stdout(*(f"#{position} has no effect: {why}" for position, why in answer.whole.ignored))
     _owed(answer)
@@ -70,80 +69,61 @@ def diff(answer: HistoryAnswer, limit: int, *, whole: bool) -> None:
     _owed(answer)
     shown = found[-limit:]
     _note_hidden(len(found) - len(shown), "earlier compaction")
-    lines = [_Listing(answer, compaction, whole=whole) for compaction in shown]
-    for listing in lines:
-        listing.show()
-    if any(listing.is_shortened for listing in lines):
+    is_cut = [_compaction(answer, compaction, whole=whole) for compaction in shown]
+    if any(is_cut):
         print_stdout("", f"What is long is cut; {_ALL} shows all.")
 
 
-class _Listing:
-    """One compaction, listed.
+def _compaction(answer: HistoryAnswer, compaction: Compaction, *, whole: bool) -> bool:
+    """Print a compaction; return whether some of it was omitted."""
+    row = answer.row(compaction.position)
+    parts = [f"#{compaction.position}"]
+    parts += [] if row is None else [time_text(row.at_us, is_bound=row.is_bound)]
+    parts += [f"compaction{_origin(answer, compaction.position)}"]
+    print_stdout("", "  ".join(parts) + "".join(_compaction_facts(compaction, row)))
+    before, after = (_amount(answer, ids) if ids else "nothing" for ids in (compaction.covered, compaction.put))
+    print_stdout(f"  {before} replaced by {after}" if compaction.covered else f"  nothing replaced; {after} added")
+    if compaction.inert:
+        print_stdout("  shows nothing: everything that it covers was already gone")
+    is_covered_cut = _list(answer, "-", compaction.covered, whole=whole)
+    return _list(answer, "+", compaction.put, whole=whole) or is_covered_cut
 
-    Attributes:
-        is_cut: Something of it was left out.
-    """
 
-    def __init__(self, answer: HistoryAnswer, compaction: Compaction, *, whole: bool) -> None:
-        self.is_shortened = False
-        self._answer, self._compaction, self._whole = answer, compaction, whole
+def _compaction_facts(compaction: Compaction, row: RowAnnotations | None) -> Iterator[str]:
+    names = {"mode": compaction.mode, "response": compaction.response_id, "run": compaction.run}
+    yield from (f", {name} {value}" for name, value in names.items() if value is not None)
+    if compaction.after is not None:
+        yield f", read at #{compaction.after}"
+    if row is not None and row.usage:
+        yield f", used {', '.join(f'{name} {item_text.value(value)}' for name, value in row.usage.items())}"
 
-    def show(self) -> None:
-        """Print it."""
-        answer, compaction = self._answer, self._compaction
-        row = answer.row(compaction.position)
-        parts = [f"#{compaction.position}"]
-        parts += [] if row is None else [time_text(row.at_us, is_bound=row.is_bound)]
-        parts += [f"compaction{_origin(answer, compaction.position)}"]
-        print_stdout("", "  ".join(parts) + "".join(self._facts()))
-        print_stdout(f"  {self._sizes()}")
-        if compaction.inert:
-            print_stdout("  shows nothing: everything that it covers was already gone")
-        self._list("-", compaction.covered)
-        self._list("+", compaction.put)
 
-    def _facts(self) -> Iterator[str]:
-        compaction = self._compaction
-        row = self._answer.row(compaction.position)
-        names = {"mode": compaction.mode, "response": compaction.response_id, "run": compaction.run}
-        yield from (f", {name} {value}" for name, value in names.items() if value is not None)
-        if compaction.after is not None:
-            yield f", read at #{compaction.after}"
-        if row is not None and row.usage:
-            yield f", used {', '.join(f'{name} {item_text.value(value)}' for name, value in row.usage.items())}"
+def _amount(answer: HistoryAnswer, ids: list[ItemKey]) -> str:
+    return f"{plural(len(ids), 'item')}, {plural(answer.size(ids), 'character')} of JSON"
 
-    def _sizes(self) -> str:
-        before, after = (self._amount(ids) for ids in (self._compaction.covered, self._compaction.put))
-        return f"{before} replaced by {after}" if self._compaction.covered else f"nothing replaced; {after} added"
 
-    def _amount(self, ids: list[ItemKey]) -> str:
-        return (
-            f"{plural(len(ids), 'item')}, {plural(self._answer.size(ids), 'character')} of JSON" if ids else "nothing"
-        )
+def _list(answer: HistoryAnswer, sign: str, ids: list[ItemKey], *, whole: bool) -> bool:
+    shown = ids if whole else ids[:_LISTED]
+    is_cut = [_line(answer, sign, answer.entries.get(id_), whole=whole) for id_ in shown]
+    if len(shown) < len(ids):
+        print_stdout(f"  {sign} and {plural(len(ids) - len(shown), 'item')} more")
+    return any(is_cut) or len(shown) < len(ids)
 
-    def _list(self, sign: str, ids: list[ItemKey]) -> None:
-        shown = ids if self._whole else ids[:_LISTED]
-        for id_ in shown:
-            self._line(sign, id_)
-        if len(shown) < len(ids):
-            self.is_shortened = True
-            print_stdout(f"  {sign} and {plural(len(ids) - len(shown), 'item')} more")
 
-    def _line(self, sign: str, id_: ItemKey) -> None:
-        entry = self._answer.entries.get(id_)
-        if entry is None:
-            print_stdout(f"  {sign} an item that no longer exists")
-            return
-        display = _display(self._answer, entry, whole=self._whole)
-        marks = f"  [{', '.join(display.marks)}]" if display.marks else ""
-        heading = f"  {sign} {_name(entry.id, entry.position)}  {display.who}{marks}"
-        if self._whole:
-            print_stdout(heading, *indented.text(display.text, None))
-            return
-        text = " ".join(display.text[: 4 * _LINE_CHARS].split())
-        is_shortened = len(text) > _LINE_CHARS or len(display.text) > 4 * _LINE_CHARS
-        self.is_shortened = self.is_shortened or is_shortened
-        print_stdout(heading + (f": {text[:_LINE_CHARS]}{' …' if is_shortened else ''}" if text else ""))
+def _line(answer: HistoryAnswer, sign: str, entry: HistoryEntry | None, *, whole: bool) -> bool:
+    if entry is None:
+        print_stdout(f"  {sign} an item that no longer exists")
+        return False
+    display = _display(answer, entry, whole=whole)
+    marks = f"  [{', '.join(display.marks)}]" if display.marks else ""
+    heading = f"  {sign} {_name(entry.id, entry.position)}  {display.who}{marks}"
+    if whole:
+        print_stdout(heading, *indented.text(display.text, None))
+        return False
+    text = " ".join(display.text[: 4 * _LINE_CHARS].split())
+    is_cut = len(text) > _LINE_CHARS or len(display.text) > 4 * _LINE_CHARS
+    print_stdout(heading + (f": {text[:_LINE_CHARS]}{' …' if is_cut else ''}" if text else ""))
+    return is_cut
 
 
 def _head(answer: HistoryAnswer, what: str) -> None:
@@ -163,13 +143,15 @@ def _head(answer: HistoryAnswer, what: str) -> None:
 
 
 def _summary(answer: HistoryAnswer) -> str:
-    """Say how much is shown, and what else was in it."""
-    shown = f"{plural(len(answer.shown), 'item')}, {plural(answer.size(answer.shown), 'character')} of JSON"
-    others = Counter(entry.fate for entry in answer.whole.entries if entry.fate not in {"shown", "left out"})
+    shown = _amount(answer, answer.shown)
+    others = _fates(entry.fate for entry in answer.whole.entries if entry.fate not in {"shown", "left out"})
     if not others:
         return shown if answer.whole.entries else _NOTHING
-    counted = ", ".join(f"{count:,} {fate}" for fate, count in sorted(others.items()))
-    return f"{shown}; of {plural(len(answer.whole.entries), 'item')} in all, {counted}: --full shows all"
+    return f"{shown}; of {plural(len(answer.whole.entries), 'item')} in all, {others}: --full shows all"
+
+
+def _fates(fates: Iterable[str]) -> str:
+    return ", ".join(f"{count:,} {fate}" for fate, count in sorted(Counter(fates).items()))
 
 
 def _owed(answer: HistoryAnswer) -> None:
@@ -186,7 +168,6 @@ def _note_hidden(count: int, what: str) -> None:
 
 
 def _item(answer: HistoryAnswer, entry: HistoryEntry, marks: list[str], *, whole: bool) -> None:
-    """Print an item: its heading, and what it says."""
     display = _display(answer, entry, whole=whole)
     row = answer.row(entry.position)
     parts = [_name(entry.id, entry.position)]
@@ -207,7 +188,7 @@ def _display(answer: HistoryAnswer, entry: HistoryEntry, *, whole: bool) -> item
 
 
 def _annotation_marks(entry: HistoryEntry, row: RowAnnotations) -> Iterator[str]:
-    """Yield the marks of what a transcript tells for which an item has no place."""
+    """Yield the marks of an item that only the metadata of its row contain."""
     if row.is_error:
         yield "failed"
         if is_placeholder(entry.item.get("output"), is_error=True):
@@ -216,7 +197,6 @@ def _annotation_marks(entry: HistoryEntry, row: RowAnnotations) -> Iterator[str]
 
 
 def _summary_marks(answer: HistoryAnswer, entry: HistoryEntry) -> list[str]:
-    """Say of what a compaction put there for how many items it stands."""
     if not entry.summary:
         return []
     found = answer.compactions.get(entry.id)
@@ -230,7 +210,7 @@ def _origin(answer: HistoryAnswer, position: int) -> str:
 
 
 def _name(id_: ItemKey, position: int) -> str:
-    """Return how an item is called: its event's position and its place in that event."""
+    """Return the name of an item: its event's position and its place in that event."""
     return f"#{position}.{id_[1]}"
 
 

@@ -1,11 +1,12 @@
-"""How the answers of `rightful locate` are shown: tables for people, documents for programs."""
+"""Text output and JSON documents of `locate`."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rightful.cli.output import terminal
+from rightful.cli.output import tables, terminal
 
 if TYPE_CHECKING:
     from rightful.backfill.reference_repair import Repair
@@ -22,15 +23,15 @@ _CANDIDATES = 20
 
 
 def failed(bound: tuple[BindingResult, ...]) -> int:
-    """Return the exit code of what was to be bound: a conflict, what could not be read, or nothing of the kind."""
-    if any(bound_file.receipt is not None and bound_file.receipt.outcome == "conflict" for bound_file in bound):
-        return terminal.CONFLICT
-    if any(bound_file.receipt is not None and bound_file.receipt.outcome == "invalid" for bound_file in bound):
-        return terminal.INVALID
+    """Return the exit code for the bindings: a conflict, an invalid event, or a file that could not be read."""
+    outcomes = _outcomes(bound)
+    if outcomes["conflict"] or outcomes["invalid"]:
+        return terminal.CONFLICT if outcomes["conflict"] else terminal.INVALID
     return terminal.STORAGE if any(bound_file.why is not None for bound_file in bound) else terminal.DONE
 
 
-# -- one session -------------------------------------------------------------------------------
+def _outcomes(bound: tuple[BindingResult, ...]) -> Counter[str]:
+    return Counter(bound_file.receipt.outcome for bound_file in bound if bound_file.receipt is not None)
 
 
 def answer_document(
@@ -39,8 +40,6 @@ def answer_document(
     """Return what was found for one session, and what was bound to it before."""
     return {
         **_answer(answer),
-        "claims": [_claim(judged) for judged in answer.judged],
-        "lost": list(answer.lost),
         "searched": _searched(scan),
         "bound_before": [
             {"uri": binding.uri, "evidence": binding.evidence, "position": binding.position} for binding in before
@@ -51,14 +50,17 @@ def answer_document(
 
 def _answer(answer: Answer) -> dict[str, Any]:
     owner = None if answer.owner is None else answer.owner.file.path
-    return {"session": answer.session, "found": answer.found, "owner": owner, "why": answer.why}
+    claims = [_claim(judged) for judged in answer.judged]
+    return {
+        "session": answer.session, "found": answer.found, "owner": owner, "why": answer.why, "claims": claims,
+        "lost": answer.lost,
+    }  # fmt: skip
 
 
 def _claim(judged: ClaimVerdict) -> dict[str, Any]:
     from rightful import times
 
     file = judged.claim.file
-    at_us = file.started_at_us
     return {
         "rank": int(judged.claim.rank),
         "verdict": judged.verdict,
@@ -66,7 +68,7 @@ def _claim(judged: ClaimVerdict) -> dict[str, Any]:
         "native_id": file.native_id,
         "path": file.path,
         "bytes": file.size,
-        "started_at": None if at_us is None else times.text_of(at_us),
+        "started_at": None if file.started_at_us is None else times.text_of(file.started_at_us),
         "evidence": judged.claim.words,
         "why": judged.why,
     }
@@ -78,7 +80,7 @@ def _searched(scan: Scan) -> dict[str, Any]:
         "pointers": len(scan.pointers),
         "passed_over": scan.passed,
         "whole": not scan.is_partial,
-        "problems": list(scan.problems),
+        "problems": scan.problems,
     }
 
 
@@ -95,15 +97,12 @@ def _bound(bound: BindingResult) -> dict[str, Any]:
 
 def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: tuple[BindingResult, ...]) -> None:
     """Print what was found for one session."""
-    from rightful.cli.output import tables
     from rightful.locate.wanted_sessions import time_text
 
-    facts: dict[str, object] = {"session": answer.session, "found": "yes" if answer.found else "no"}
-    if answer.owner is not None:
-        facts |= {"its own": answer.owner.file.path, "because": answer.why}
-    else:
-        facts |= {"its own": "not shown" if answer.found else "none", "because": answer.why}
-    tables.show_facts(facts)
+    none = "not shown" if answer.found else "none"
+    own = none if answer.owner is None else answer.owner.file.path
+    found = "yes" if answer.found else "no"
+    tables.show_facts({"session": answer.session, "found": found, "its own": own, "because": answer.why})
     if answer.judged:
         rows = [
             (
@@ -151,15 +150,8 @@ def _print_bound(bound: tuple[BindingResult, ...]) -> None:
             terminal.warn_stderr(f"{bound_file.path} was not bound to {bound_file.session}: {bound_file.why}.")
         elif bound_file.receipt is not None and bound_file.receipt.outcome in {"conflict", "invalid"}:
             terminal.warn_stderr(f"{bound_file.path}, {bound_file.session}: {terminal.problem_of(bound_file.receipt)}.")
-    counts: dict[str, int] = {}
-    for bound_file in bound:
-        if bound_file.receipt is not None:
-            counts[bound_file.receipt.outcome] = counts.get(bound_file.receipt.outcome, 0) + 1
     if bound:
-        terminal.wrap_stdout(f"Bound: {terminal.counts_text(counts)}.")
-
-
-# -- records that miss their transcript ----------------------------------------------------------
+        terminal.wrap_stdout(f"Bound: {terminal.counts_text(_outcomes(bound))}.")
 
 
 def missing_document(
@@ -173,40 +165,29 @@ def missing_document(
         "problems": [{"line": problem.line, "what": problem.what} for problem in read.problems],
         "searched": _searched(found.scan),
         "bound": [_bound(bound_file) for bound_file in bound],
-        "written": None if written is None else _written(written),
+        "written": written,
     }
 
 
 def _missing_row(row: RecordRow, found: MissingTranscripts) -> dict[str, Any]:
     if row.session is None:
-        nobody = {"session": None, "found": False, "owner": None, "why": _nobody(row)}
-        return {"line": row.line, **nobody, "claims": [], "lost": []}
-    answer = found.answers[row.session.name]
-    claims = [_claim(judged) for judged in answer.judged]
-    return {"line": row.line, **_answer(answer), "claims": claims, "lost": list(answer.lost)}
+        unnamed = {"session": None, "found": False, "owner": None, "why": _no_session(row)}
+        return {"line": row.line, **unnamed, "claims": [], "lost": []}
+    return {"line": row.line, **_answer(found.answers[row.session.name])}
 
 
-def _nobody(row: RecordRow) -> str:
+def _no_session(row: RecordRow) -> str:
     return f"the row names no session ({row.why})"
-
-
-def _written(repaired: Repair) -> dict[str, Any]:
-    return {
-        "lines": list(repaired.rows), "glued": list(repaired.glued), "backup": repaired.backup,
-        "sha256": repaired.sha256, "left": repaired.left,
-    }  # fmt: skip
 
 
 def show_missing(
     path: str, read: RecordRows, found: MissingTranscripts, bound: tuple[BindingResult, ...], written: Repair | None
 ) -> None:
     """Print what was found for the records of a file."""
-    from rightful.cli.output import tables
-
     rows = []
     for row in found.rows:
         if row.session is None:
-            rows.append(("-", row.line, "none", _nobody(row), "-"))
+            rows.append(("-", row.line, "none", _no_session(row), "-"))
             continue
         answer = found.answers[row.session.name]
         verdict = "owner" if answer.owner is not None else "candidate" if answer.found else "none"
@@ -222,7 +203,7 @@ def show_missing(
         columns = {"transcript": "", "line": "number", "session": "", "verdict": ""}
         tables.show_table(columns, [(path, line, name, verdict) for name, line, verdict, _, path in rows])
         terminal.wrap_stdout(
-            *dict.fromkeys(f"{f'line {n}' if name == '-' else name}: {why}." for name, n, _, why, _ in rows)
+            *dict.fromkeys(f"{f'line {line}' if name == '-' else name}: {why}." for name, line, _, why, _ in rows)
         )
     for problem in read.problems[:_PROBLEMS]:
         terminal.note_stderr(f"line {problem.line}: {problem.what}; it was not changed.")
@@ -248,16 +229,13 @@ def _print_written(repaired: Repair) -> None:
         terminal.wrap_stdout("Nothing was written back: no record without its transcript has an owner.")
         return
     terminal.wrap_stdout(
-        f"Written back: {terminal.plural(len(repaired.rows), 'record')}. The previous file is kept as "
+        f"Written back: {terminal.plural(len(repaired.lines), 'record')}. The previous file is kept as "
         f"{repaired.backup}."
     )
 
 
-# -- what is bound -------------------------------------------------------------------------------
-
-
 def check_document(found: tuple[CheckedBinding, ...], split: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return what became of what is bound."""
+    """Return the state of each bound transcript."""
     return {
         "ok": all(checked.is_good for checked in found),
         "transcripts": [
@@ -271,18 +249,16 @@ def check_document(found: tuple[CheckedBinding, ...], split: Mapping[str, tuple[
                 "sha256": checked.binding.sha256,
                 "evidence": checked.binding.evidence,
                 "position": checked.binding.position,
-                "others": list(checked.others),
+                "others": checked.others,
             }
             for checked in found
         ],
-        "several": {name: list(uris) for name, uris in split.items()},
+        "several": split,
     }
 
 
 def show_check(found: tuple[CheckedBinding, ...], split: Mapping[str, tuple[str, ...]]) -> None:
-    """Print what became of what is bound."""
-    from rightful.cli.output import tables
-
+    """Print the state of each bound transcript."""
     if not found:
         terminal.wrap_stdout("No transcript is bound. `rightful locate SESSION --bind` binds one.")
         return
