@@ -27,8 +27,8 @@ SOURCE: Final = str(Path(rightful.__file__).parent)
 TRANSCRIPTS: Final = Path(__file__).parents[1] / "samples" / "claude" / "projects" / "-home-dev-my-proj"
 MOST: Final = {
     "posteriors under another policy": 116,
-    "import of one transcript": 2027,
-    "import of four lines": 489,
+    "import of one transcript": 2005,
+    "import of four lines": 482,
     "call of a hook": 198,
 }
 

@@ -23,21 +23,12 @@ from rightful.importers.gptme import neighbour_files as gptme_beside
 from rightful.importers.gptme.conversation import Gptme
 from rightful.importers.sources.growing_files import Lines
 from rightful.importers.sources.text_files import Found, Problem
-from rightful.importers.sources.watch import Watch
+from rightful.importers.sources.watch import Watch, Watcher
 from rightful.ledger import Ledger
 
 A, B, C, D = (said(n, "user", text) for n, text in enumerate("abcd", 1))
 CALL = said(5, "assistant", '@shell(c1): {"command": "ls"}')
 RESULT = said(6, "system", "ran", call_id="c1")
-
-
-class Quiet:
-    """Tells of no change."""
-
-    ended = False
-
-    def wait(self, timeout_s: float) -> set[str] | None:
-        raise NotImplementedError
 
 
 @pytest.fixture
@@ -261,7 +252,7 @@ def test_a_watch_looks_again_at_a_copy_that_waited(ledger: Ledger, folder: Path)
     main.write_bytes(main.read_bytes() + b'{"role"')
     write(folder / "branches" / "main-undo-0.jsonl", A, B)
     importing = Import(ledger.log, [Gptme()], 0, None, Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log))
-    watch = Watch(importing, [str(folder)], Quiet())
+    watch = Watch(importing, [str(folder)], Watcher())
     list(watch.scan())
     assert said_in(ledger) == ["a"]
 

@@ -11,8 +11,8 @@ from tests.importers.test_sqlite import HOLDER, Other, Writer
 from tests.importers.test_watching import Script
 
 from rightful.importers.engine.loop import Import
-from rightful.importers.sources import sqlite_import
-from rightful.importers.sources.sqlite_import import PIPED
+from rightful.importers.sources import sqlite_databases
+from rightful.importers.sources.sqlite_databases import PIPED
 from rightful.importers.sources.watch import Watch
 from rightful.ledger import Ledger
 
@@ -71,7 +71,7 @@ def test_a_database_of_another_program_is_neither_copied_nor_waited_for(
     def copied(_: str) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(sqlite_import, "copied", copied)
+    monkeypatch.setattr(sqlite_databases, "copied", copied)
     [report] = imported("auto", path)
     if other is not None:
         other.kill()

@@ -193,7 +193,7 @@ def test_locked_database_is_a_problem_and_is_tried_again(
     with pytest.raises(NotYetError), sqlite_databases.copied(str(path), timeout_s=0):
         raise AssertionError
     copied = sqlite_databases.copied
-    monkeypatch.setattr("rightful.importers.sources.sqlite_import.copied", lambda one: copied(one, timeout_s=0))
+    monkeypatch.setattr("rightful.importers.sources.sqlite_databases.copied", lambda one: copied(one, timeout_s=0))
 
     [locked] = imported("openai-agents", path)
     holder.kill()

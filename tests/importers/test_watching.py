@@ -20,19 +20,20 @@ from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
 from rightful.importers.engine.file_report import FileReport
 from rightful.importers.engine.loop import Import
 from rightful.importers.session_records import SessionRecords
-from rightful.importers.sources.file_watcher import Watcher
-from rightful.importers.sources.watch import Watch
+from rightful.importers.sources.watch import Watch, Watcher
 from rightful.ledger import Ledger
 
 Step = Callable[[], set[str]]
 
 
-class Script:
+class Script(Watcher):
     """Does one thing at each wait and tells what it changed; ends when there is nothing more to do."""
 
+    ended = False
+
     def __init__(self, *steps: Step) -> None:
+        super().__init__()
         self._steps = list(steps)
-        self.ended = False
         self.now = 0.0
         self.waits: list[float] = []
 

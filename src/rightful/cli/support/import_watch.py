@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from rightful.cli.output import logs, terminal
 from rightful.cli.show.show_import import ImportPrinter
-from rightful.importers.sources.file_watcher import Watcher
-from rightful.importers.sources.watch import Watch
+from rightful.importers.sources.watch import Watch, Watcher
 
 if TYPE_CHECKING:
     import argparse

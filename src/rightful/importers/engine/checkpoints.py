@@ -26,7 +26,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
@@ -34,8 +34,16 @@ from rightful import limits
 from rightful.errors import DamagedRowError
 from rightful.importers.engine.formats import REWRITTEN
 from rightful.importers.engine.renewal import Derived, Renewal
-from rightful.importers.sources.growing_files import Lines, Place, Readable
-from rightful.importers.sources.text_files import Digested, OpenFile, Problem, named_errors, opened
+from rightful.importers.sources.growing_files import Lines, Place
+from rightful.importers.sources.text_files import (
+    Digested,
+    OpenFile,
+    PrefixedStream,
+    Problem,
+    Readable,
+    named_errors,
+    opened,
+)
 
 if TYPE_CHECKING:
     from rightful.importers.engine.formats import GrowingKind
@@ -199,6 +207,7 @@ class Checkpoints:
             extent = reading.extent()
             if extent is None:
                 return None
+            place, size, edges = extent
             facts = os.fstat(reading.file.stream.fileno())
             checkpoint = Checkpoint(
                 version=self._version,
@@ -209,9 +218,9 @@ class Checkpoints:
                 head=head,
                 anchor=anchor,
                 file=(facts.st_dev, facts.st_ino),
-                place=extent.place,
-                size=extent.size,
-                edges=extent.edges,
+                place=place,
+                size=size,
+                edges=edges,
                 lost=lost,
                 state=state,
                 reader=kind.READER_VERSION,
@@ -242,14 +251,6 @@ class Checkpoints:
             return None
         self._is_reported = True
         return Problem(None, f"the file's checkpoint {why}; the next import reads all of the file", lost=False)
-
-
-class ReadExtent(NamedTuple):
-    """How far a file was read: the place, the bytes read, and the digests."""
-
-    place: Place
-    size: int
-    edges: list[str]
 
 
 class Reading:
@@ -289,7 +290,7 @@ class Reading:
         stream, place = self.file.stream, kept.place
         if self._all is not None:
             rest = self._all.between(place.offset, kept.size)
-            return _Prefixed(rest, self._all) if rest is not None and [self._all.sha256] == kept.edges else None
+            return PrefixedStream(self._all, rest) if rest is not None and [self._all.sha256] == kept.edges else None
         facts = os.fstat(stream.fileno())
         if (facts.st_dev, facts.st_ino) != kept.file or facts.st_size < place.offset:
             return None
@@ -298,33 +299,21 @@ class Reading:
         stream.seek(place.offset)
         return stream
 
-    def extent(self) -> ReadExtent | None:
-        """Return how far the file was read, with its digests; None if no checkpoint is possible here."""
+    def extent(self) -> tuple[Place, int, list[str]] | None:
+        """Return the place, the number of bytes read, and the digests; None if no checkpoint is possible here."""
         place = self.lines.place
         if place is None:
             return None
         if self._all is None:
-            return ReadExtent(place, place.offset, _edges(self.file.stream, place.offset))
+            return place, place.offset, _edges(self.file.stream, place.offset)
         if self._all.size - place.offset > limits.EVENT_BYTES:
             return None  # the bytes after the place would be held in memory when reading continues
-        return ReadExtent(place, self._all.size, [self._all.sha256])
+        return place, self._all.size, [self._all.sha256]
 
     @property
     def digest(self) -> str:
         """SHA-256 of everything read from a file that may be rewritten, in hexadecimal; empty for others."""
         return "" if self._all is None else self._all.sha256
-
-
-class _Prefixed:
-    """Bytes that were already read, followed by the rest of the stream."""
-
-    def __init__(self, head: bytes, stream: Readable) -> None:
-        self._head = head
-        self._stream = stream
-
-    def read(self, size: int, /) -> bytes:
-        head, self._head = self._head, b""
-        return head or self._stream.read(size)
 
 
 def _edges(stream: BinaryIO, offset: int) -> list[str]:

@@ -24,10 +24,11 @@ from rightful.importers.engine.incremental import GrowingImport
 from rightful.importers.engine.recognition import recognise
 from rightful.importers.sources.folders import walk
 from rightful.importers.sources.growing_files import Lines
-from rightful.importers.sources.sqlite_databases import HEADER, SUFFIXES
-from rightful.importers.sources.sqlite_import import (
+from rightful.importers.sources.sqlite_databases import (
+    HEADER,
     NO_DATABASE,
     PIPED,
+    SUFFIXES,
     Share,
     import_database,
     reads_databases,
@@ -93,22 +94,25 @@ class Import(NamedTuple):
         else:
             yield from self.path(path)
 
-    def path(self, path: str, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[FileReport]:
+    def path(
+        self, path: str, wanted: Callable[[str], bool] | None = None, *, named: bool = True
+    ) -> Iterator[FileReport]:
         """Import a file, or the JSON files below a folder.
 
         Args:
             path: The path, as it was named.
-            wanted: Returns whether a file is to be imported now.
+            wanted: Returns whether a file is to be imported now; all are if None.
+            named: Whether the user named it, and not a folder above it.
         """
         if not os.path.isdir(path):  # noqa: PTH112 - the path is shown as it was given
-            if wanted(path):
-                yield self.file(path, named=True)
+            if wanted is None or wanted(path):
+                yield self.file(path, named=named)
             return
         others: Counter[str] = Counter()
         for item in walk(path, others=others, databases=self.includes_databases):
             if not isinstance(item, str):
                 yield FileReport.unread(*item)
-            elif wanted(item):
+            elif wanted is None or wanted(item):
                 yield self.file(item, named=False)
         if others:
             yield FileReport.unopened(path, others)

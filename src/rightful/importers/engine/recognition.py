@@ -64,7 +64,9 @@ def recognise(
             if shape_of(item.value) is not None:
                 return Recognition(None, iter([item]))
             if (rival := _first(rivals(), item)) is not None:
-                return Recognition(None, iter(()), _of_another(item, kinds[0], rival))
+                what = f"this looks like a file of kind {rival.NAME}, not {kinds[0].NAME}; nothing was imported from it"
+                problem = Problem(item.line, f"{what}. Import it as {rival.NAME}, or as auto")
+                return Recognition(None, iter(()), problem)
             if count > _BUFFERED:
                 head[-1] = Problem(item.line, mismatch_text(item, kinds))
         if count == limits.FOREIGN_OBJECTS:
@@ -93,11 +95,6 @@ def _first(kinds: Iterable[Kind], found: Found) -> Kind | None:
         if kind.recognises(found.value):
             return kind
     return None
-
-
-def _of_another(found: Found, kind: Kind, other: Kind) -> Problem:
-    what = f"this looks like a file of kind {other.NAME}, not {kind.NAME}; nothing was imported from it"
-    return Problem(found.line, f"{what}. Import it as {other.NAME}, or as auto")
 
 
 def kinds_text(kinds: list[Kind]) -> str:

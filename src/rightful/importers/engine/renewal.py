@@ -43,7 +43,7 @@ from rightful.log.withdrawals import WITHDRAWAL, Withdrawal, withdrawal_of
 if TYPE_CHECKING:
     from rightful.encoding.envelope import Envelope
     from rightful.log.log import Log
-    from rightful.log.rows import Receipt
+    from rightful.log.rows import Receipt, Stored
 
 _BITS = 8
 _NAMES_OTHERS = frozenset({WITHDRAWAL, "session.linked", "session.unlinked"})
@@ -84,7 +84,7 @@ class Derived:
             session = event.get("session")
             if receipt.outcome == "duplicate" and isinstance(session, str):
                 rows = self.withdrawn(session).pop(receipt.id or "", ())
-                again += [_undoing(envelope) for envelope, _ in rows]
+                again += [_withdrawal(envelope, "derived again", envelope.id) for envelope, _ in rows]
         self._note(first, last)
         return again
 
@@ -242,19 +242,21 @@ class Renewal:
         undone = {found.of for _, found in withdrawals(self._log, session) if found.reader is None}
         positions: dict[str, int] = {}
         popped: list[str] = []
-        for page in self._log.of_session(session, None, 0, self._head):
-            for row in page:
-                envelope = row.envelope
-                if envelope.producer != producer:
-                    continue
-                positions.setdefault(envelope.id, row.position)
-                if envelope.type != _POPPED or envelope.at_basis != "file" or row.body is None:
-                    continue
-                if envelope.id not in undone and not self._derived.has(envelope.first or row.position):
-                    items = [item for item, _ in body_of(envelope, row.body, row.position).items]
-                    self._pops.append((envelope, items))
-                    popped += items
+        for row in self._rows(session, producer):
+            envelope = row.envelope
+            positions.setdefault(envelope.id, row.position)
+            if envelope.type != _POPPED or envelope.at_basis != "file" or row.body is None:
+                continue
+            if envelope.id not in undone and not self._derived.has(envelope.first or row.position):
+                items = [item for item, _ in body_of(envelope, row.body, row.position).items]
+                self._pops.append((envelope, items))
+                popped += items
         return OlderReading(self._older, positions, frozenset(popped))
+
+    def _rows(self, session: str, producer: str, types: list[str] | None = None) -> Iterator[Stored]:
+        """Yield the rows of a producer in a session that were in the ledger when the older reader had read the file."""
+        pages = self._log.of_session(session, types, 0, self._head)
+        return (row for page in pages for row in page if row.envelope.producer == producer)
 
     def events(self) -> Iterator[Wire]:
         """Yield withdrawals of the events that the older reader derived from this file and no reader derives now."""
@@ -291,10 +293,8 @@ class Renewal:
         vanished = self._vanished(session, producer)
         return [
             row.envelope
-            for page in self._log.of_session(session, None, 0, self._head)
-            for row in page
-            if row.envelope.producer == producer
-            and row.envelope.type not in self._kept_types
+            for row in self._rows(session, producer)
+            if row.envelope.type not in self._kept_types
             and row.envelope.id not in vanished
             and row.envelope.outcome != "stale"
             and row.envelope.at_basis != "file"
@@ -310,12 +310,10 @@ class Renewal:
         found = set(self._covers)
         if _POPPED not in self._kept_types:
             return found
-        for page in self._log.of_session(session, [_POPPED, _COMPACTED], 0, self._head):
-            for row in page:
-                envelope = row.envelope
-                if envelope.producer == producer and envelope.at_basis == "file" and row.body is not None:
-                    body = body_of(envelope, row.body, row.position)
-                    found.update(item[0] for item in (body.items if envelope.type == _POPPED else body.covers))
+        for row in self._rows(session, producer, [_POPPED, _COMPACTED]):
+            if row.envelope.at_basis == "file" and row.body is not None:
+                body = body_of(row.envelope, row.body, row.position)
+                found.update(item[0] for item in (body.items if row.envelope.type == _POPPED else body.covers))
         return found
 
     def _has_line_at(self, at_us: int) -> bool:
@@ -328,26 +326,20 @@ class Renewal:
     def _instead(self, session: str, producer: str, at_us: set[int]) -> dict[int, list[str]]:
         """Return the ids of events that the newer reader added at these times, in the order of the file."""
         added: dict[int, list[str]] = {}
-        for page in self._log.of_session(session, None, self._head):
-            for row in page:
-                is_new = row.envelope.first == 0 and self._derived.has(row.position)
-                if is_new and row.envelope.producer == producer and row.envelope.at_us in at_us:
-                    added.setdefault(row.envelope.at_us, []).append(row.envelope.id)
+        for row in (row for page in self._log.of_session(session, None, self._head) for row in page):
+            is_new = row.envelope.first == 0 and self._derived.has(row.position)
+            if is_new and row.envelope.producer == producer and row.envelope.at_us in at_us:
+                added.setdefault(row.envelope.at_us, []).append(row.envelope.id)
         return added
 
     def _withdrawing(self, envelope: Envelope, nth: int, instead: list[str]) -> Wire:
-        key = composite_key("withdrawn by a newer reader", envelope.id, envelope.revision, nth)
         extra = {"reader": self._reader} | ({"instead": instead} if instead else {})
-        return _stamped(envelope, key, envelope.id, envelope.revision) | {"extra": extra}
+        key = "withdrawn by a newer reader", envelope.id, envelope.revision, nth
+        return _withdrawal(envelope, *key) | {"extra": extra}
 
 
-def _undoing(envelope: Envelope) -> Wire:
-    key = composite_key("derived again", envelope.id)
-    return _stamped(envelope, key, envelope.id, envelope.revision)
-
-
-def _stamped(envelope: Envelope, key: str, of: str, revision: int) -> Wire:
-    """Return a withdrawal, at the time of what it withdraws."""
+def _withdrawal(envelope: Envelope, *key: str | int) -> Wire:
+    """Return the withdrawal of an event, at its time."""
     basis = {} if envelope.at_basis is None else {"at_basis": envelope.at_basis}
-    head = {"type": WITHDRAWAL, "producer": envelope.producer, "key": key, "session": envelope.session}
-    return head | {"at": times.text_of(envelope.at_us), "id": of, "revision": revision} | basis
+    head = {"type": WITHDRAWAL, "producer": envelope.producer, "key": composite_key(*key), "session": envelope.session}
+    return head | {"at": times.text_of(envelope.at_us), "id": envelope.id, "revision": envelope.revision} | basis

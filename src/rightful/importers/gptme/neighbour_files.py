@@ -10,32 +10,23 @@ ends with a complete line and did not change while it was read.
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rightful import limits
 from rightful.errors import InvalidEventError
 from rightful.importers.gptme.gptme_messages import MessageItems, Messages
 from rightful.importers.sources.growing_files import Lines, is_whole
-from rightful.importers.sources.text_files import Found, Problem, opened
+from rightful.importers.sources.text_files import FileStamp, Found, Problem, opened, stamp_of
 
 MAIN = "conversation.jsonl"
 """The file that holds a conversation."""
 
 _CONFIG = "config.toml"
-
-
-class _Stamp(NamedTuple):
-    """The metadata that shows that a file is unchanged."""
-
-    inode: int
-    size: int
-    mtime_ns: int
 
 
 class Main:
@@ -52,8 +43,8 @@ class Main:
     def __init__(self, path: Path, folder: str) -> None:
         self._path = path / MAIN
         self._folder = folder
-        self._stamp: _Stamp | None = None
-        self._tried: _Stamp | None = None
+        self._stamp: FileStamp | None = None
+        self._tried: FileStamp | None = None
         self.current: list[MessageItems] = []
         self._places: dict[tuple[str, int], int] = {}
         self._items: frozenset[str] = frozenset()
@@ -77,7 +68,7 @@ class Main:
             path: The folder.
         """
         is_its = self._path == path / MAIN and self._stamp is not None
-        return is_its and self._stamp == self._tried == _stamp_of(self._path)
+        return is_its and self._stamp == self._tried == stamp_of(str(self._path), follow=False)
 
     def place_of(self, mark: str, occurrence: int) -> int | None:
         """Return the index of a message; None if the file does not have it, even after reading it again."""
@@ -93,12 +84,12 @@ class Main:
 
     def _read_if_changed(self) -> None:
         """Read the file, if it changed since the last attempt; an incomplete file changes nothing."""
-        before = _stamp_of(self._path)
+        before = stamp_of(str(self._path), follow=False)
         if before == self._tried:
             return
         self._tried = before
         messages = self._whole()
-        if messages is None or before != _stamp_of(self._path):
+        if messages is None or before != stamp_of(str(self._path), follow=False):
             return
         self._stamp, self.current = before, messages.current
         self._items = frozenset(item for said in self.current for item in said.items)
@@ -124,14 +115,6 @@ class Main:
         except OSError:
             return None
         return messages
-
-
-def _stamp_of(path: Path) -> _Stamp | None:
-    try:
-        facts = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - a stat that must not follow a link
-    except OSError:
-        return None
-    return _Stamp(facts.st_ino, facts.st_size, facts.st_mtime_ns)
 
 
 def settings_of(path: Path) -> Iterator[dict[str, Any] | Problem]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from rightful.importers.engine.file_import import FileImport
     from rightful.importers.engine.formats import Origin, Reader
-    from rightful.importers.sources.sqlite_import import Share
+    from rightful.importers.sources.sqlite_databases import Share
     from rightful.log.log import Log
 
 

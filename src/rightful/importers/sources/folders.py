@@ -54,46 +54,34 @@ def walk(
         A file's path, or a path and why it was not read.
     """
     logs: list[str] = []
-    for item in _walked(folder, limit, others, databases=databases):
-        if isinstance(item, str) and item.endswith(_LOG[1]):
-            logs.append(item)
-        else:
-            yield item
-    yield from logs
-
-
-def _walked(
-    folder: str, limit: int, others: Counter[str] | None, *, databases: bool
-) -> Iterator[str | tuple[str, Problem]]:
-    """Yield the same as `walk`, with the logs in the order of their names."""
     seen = 0
     waiting = [folder]
     while waiting:
         current = waiting.pop()
-        try:
-            with os.scandir(current) as listing:
-                entries = sorted(islice(listing, limit - seen + 1), key=lambda entry: (entry.name != _MAIN, entry.name))
-        except OSError as error:
-            yield current, Problem(None, f"could not be read: {error.strerror}")
-            continue
-        names = {entry.name for entry in entries}
-        if names >= _LEDGER:
-            yield current, Problem(None, "a ledger; not searched", lost=False)
+        entries = _entries(current, limit - seen + 1)
+        if isinstance(entries, Problem):
+            yield current, entries
             continue
         for entry in entries:
             seen += 1
             if seen > limit:
                 yield folder, Problem(None, f"more than {limit} entries; the rest was not read")
+                yield from logs
                 return
             if entry.is_dir(follow_symlinks=False):
                 if entry.name in _OTHERS:
                     yield entry.path, Problem(None, f"{_OTHERS[entry.name]}; not searched", lost=False)
-            elif is_looked_at(entry.name, databases=databases) or entry.name.endswith(_PACKED):
-                yield _file(entry)
-            elif others is not None and not (entry.name == _CONFIG and _MAIN in names):
+            elif is_opened(entry.name, databases=databases) or entry.name.endswith(_PACKED):
+                item = _file(entry)
+                if isinstance(item, str) and item.endswith(_LOG[1]):
+                    logs.append(item)
+                else:
+                    yield item
+            elif others is not None and not (entry.name == _CONFIG and entries[0].name == _MAIN):
                 others[os.path.splitext(entry.name)[1]] += 1  # noqa: PTH122 - a name is counted, no path is built
         folders = (entry for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
         waiting.extend(entry.path for entry in folders if entry.name not in _OTHERS)
+    yield from logs
 
 
 def order_of(path: str) -> tuple[bool, str, bool, str]:
@@ -102,7 +90,7 @@ def order_of(path: str) -> tuple[bool, str, bool, str]:
     return name.endswith(_LOG[1]), folder, name != _MAIN, name
 
 
-def is_looked_at(name: str, *, databases: bool = False) -> bool:
+def is_opened(name: str, *, databases: bool = False) -> bool:
     """Return whether a file of a folder is opened, by its name."""
     if databases and name.endswith(sqlite_databases.SUFFIXES):
         return True
@@ -123,9 +111,20 @@ def would_walk(folder: str, path: str, *, databases: bool = False) -> bool:
     below = [own, *(above for above in own.parents if root in above.parents)]
     if any(part.name in _OTHERS or part.is_symlink() for part in below):
         return False
-    if not own.is_dir() and not (is_looked_at(own.name, databases=databases) and own.is_file()):
+    if not own.is_dir() and not (is_opened(own.name, databases=databases) and own.is_file()):
         return False
     return not any(all((part / name).exists() for name in _LEDGER) for part in (*below, root))
+
+
+def _entries(folder: str, most: int) -> list[os.DirEntry[str]] | Problem:
+    """Return the first entries of a folder in order, or why it is not searched."""
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(islice(listing, most), key=lambda entry: (entry.name != _MAIN, entry.name))
+    except OSError as error:
+        return Problem(None, f"could not be read: {error.strerror}")
+    is_ledger = {entry.name for entry in entries} >= _LEDGER
+    return Problem(None, "a ledger; not searched", lost=False) if is_ledger else entries
 
 
 def _file(entry: os.DirEntry[str]) -> str | tuple[str, Problem]:

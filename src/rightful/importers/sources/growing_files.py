@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -23,6 +22,7 @@ from rightful.importers.sources.text_files import (
     Found,
     OpenFile,
     Problem,
+    Readable,
     incomplete_line_problem,
     leading,
     of_line,
@@ -35,13 +35,6 @@ WAITS = "the last line is incomplete or still being written; the next import rea
 _CHUNK = 1 << 20
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
-
-
-class Readable(Protocol):
-    """A stream of bytes."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes; none at the end."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -172,7 +165,7 @@ def _certain(line: bytes) -> dict[str, object] | None:
     They differ only in duplicate keys, which msgspec does not detect. A line that msgspec encodes back to the same
     bytes has none.
     """
-    if content.has_too_many_values(line):
+    if len(line) > limits.JSON_VALUES and content.has_too_many_values(line):
         return None
     try:
         value = _decode(line)

@@ -20,7 +20,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from rightful import content, limits
 from rightful.errors import InvalidEventError
@@ -40,6 +40,13 @@ HEAD_BYTES = 1 << 12
 _CHUNK = 1 << 16
 _ZSTD = b"\x28\xb5\x2f\xfd"  # magic number of a frame (RFC 8878, 3.1.1)
 _BRACKETS = (b"{", b"[")
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),  # begins with that of UTF-16
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_BY_ZEROS = {b"\1\0\0\0": "utf-32-le", b"\0\0\0\1": "utf-32-be", b"\1\0\1\0": "utf-16-le", b"\0\1\0\1": "utf-16-be"}
 _ROW = re.compile(rb'^\{[ \t]*"', re.MULTILINE)  # start of a JSON line, but of no line in an indented document
 _TORN = re.compile(r'[\w.+-]*\x00*(?=\{")')
 _GARBAGE = re.compile(
@@ -78,6 +85,13 @@ class Found(NamedTuple):
     value: dict[str, Any]
 
 
+class Readable(Protocol):
+    """A stream of bytes."""
+
+    def read(self, size: int, /) -> bytes | None:
+        """Return at most `size` bytes; none at the end."""
+
+
 class OpenFile(NamedTuple):
     """A regular file that is open for reading.
 
@@ -94,6 +108,24 @@ class OpenFile(NamedTuple):
     head: bytes
     size: int
     mtime_us: int
+
+
+class FileStamp(NamedTuple):
+    """The metadata of a file, to detect changes without reading it."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+
+
+def stamp_of(path: str, *, follow: bool = True) -> FileStamp | None:
+    """Return the metadata of a file; None if there is none."""
+    try:
+        facts = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 - the path is shown as it was given
+    except (OSError, ValueError):  # the second: a NUL in the path
+        return None
+    return FileStamp(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
 
 
 @contextmanager
@@ -149,16 +181,23 @@ def objects_of(stream: BinaryIO, *, limit: int = limits.EVENT_BYTES) -> Iterator
     number = 0
     try:
         reader = _as_utf8(stream)
-        first = reader.readline(limit + 1)
-        if first.strip() in _BRACKETS:
-            data = first + reader.read(limit)
+        line = reader.readline(limit + 1)
+        if line.strip() in _BRACKETS:
+            data = line + reader.read(limit)
             if (items := _of_document(data, limit)) is not None:
                 yield from items
                 return
-            reader = io.BufferedReader(_Source(reader, data))
-            first = reader.readline(limit + 1)
-        for number, line in enumerate(_lines(first, reader, limit), 1):
-            yield from _within(line, number, limit)
+            reader = io.BufferedReader(PrefixedStream(reader, data))
+            line = reader.readline(limit + 1)
+        while line:
+            number += 1
+            if len(line) > limit and not line.endswith(b"\n"):
+                yield Problem(number, f"longer than {limit} bytes; not read")
+                while line and not line.endswith(b"\n"):
+                    line = reader.readline(limit + 1)
+            else:
+                yield from of_line(line, number)
+            line = reader.readline(limit + 1)
     except OSError as error:
         yield Problem(number + 1, f"could not be read: {error.strerror}")
         return
@@ -181,22 +220,6 @@ def _of_document(data: bytes, limit: int) -> Iterable[Found | Problem] | None:
         return [_object(content.parse_json(text), 1)]
     except InvalidEventError:
         return None if is_rows else _of_pieces(text, 1)
-
-
-def _lines(line: bytes, reader: io.BufferedReader, limit: int) -> Iterator[bytes]:
-    """Yield lines, starting with the one already read; of a line beyond the limit only its first bytes."""
-    while line:
-        yield line
-        while len(line) > limit and not line.endswith(b"\n"):
-            line = reader.readline(limit + 1)
-        line = reader.readline(limit + 1)
-
-
-def _within(line: bytes, number: int, limit: int) -> Iterator[Found | Problem]:
-    if len(line) > limit and not line.endswith(b"\n"):
-        yield Problem(number, f"longer than {limit} bytes; not read")
-        return
-    yield from of_line(line, number)
 
 
 def of_line(line: bytes, number: int) -> Iterator[Found | Problem]:
@@ -300,12 +323,7 @@ def _piece(text: str, number: int) -> Found | Problem:
     try:
         return _object(content.parse_json(text), number)
     except InvalidEventError as error:
-        return Problem(number, _sentence(error))
-
-
-def _sentence(error: InvalidEventError) -> str:
-    """Return the error's text, without the place `$`, which says nothing about a line."""
-    return error.what if error.place == "$" else str(error)
+        return Problem(number, error.what if error.place == "$" else str(error))  # `$` says nothing about a line
 
 
 class _Rest(NamedTuple):
@@ -360,41 +378,25 @@ def _behind_torn(text: str, rest: _Rest) -> list[str]:
 def _as_utf8(stream: BinaryIO) -> io.BufferedReader:
     """Return a stream's text as UTF-8 without byte order mark, whichever UTF encoding it has."""
     head = stream.read(4)
-    if head.startswith(codecs.BOM_UTF8):
-        return io.BufferedReader(_Source(stream, head[3:]), _CHUNK)
     encoding = _utf_16_or_32(head)
-    if encoding is None:
-        return io.BufferedReader(_Source(stream, head), _CHUNK)
-    source = io.BufferedReader(_Source(stream, head), _CHUNK)
-    return io.BufferedReader(_Source(source, b"", codecs.getincrementaldecoder(encoding)("replace")), _CHUNK)
+    source = PrefixedStream(stream, head.removeprefix(codecs.BOM_UTF8))
+    if encoding is not None:
+        source = PrefixedStream(source, b"", codecs.getincrementaldecoder(encoding)("replace"))
+    return io.BufferedReader(source, _CHUNK)
 
 
 def _utf_16_or_32(head: bytes) -> str | None:
-    for mark, encoding in (
-        (codecs.BOM_UTF32_LE, "utf-32"),
-        (codecs.BOM_UTF32_BE, "utf-32"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
+    """Return the encoding that the first four bytes show by their byte order mark, or by the zeros of ASCII."""
+    for mark, encoding in _MARKS:
         if head.startswith(mark):
             return encoding
-    match [byte == 0 for byte in head]:
-        case [False, True, True, True]:
-            return "utf-32-le"
-        case [True, True, True, False]:
-            return "utf-32-be"
-        case [False, True, False, True]:
-            return "utf-16-le"
-        case [True, False, True, False]:
-            return "utf-16-be"
-        case _:
-            return None
+    return _BY_ZEROS.get(bytes(map(bool, head)))
 
 
-class _Source(io.RawIOBase):
-    """A stream preceded by bytes that were already read, converted to UTF-8 if needed."""
+class PrefixedStream(io.RawIOBase):
+    """A stream preceded by bytes that were already read, converted to UTF-8 if a decoder is given."""
 
-    def __init__(self, stream: BinaryIO, head: bytes, decoder: codecs.IncrementalDecoder | None = None) -> None:
+    def __init__(self, stream: Readable, head: bytes, decoder: codecs.IncrementalDecoder | None = None) -> None:
         self._stream = stream
         self._head = head
         self._decoder = decoder
@@ -408,7 +410,7 @@ class _Source(io.RawIOBase):
         space = memoryview(buffer).cast("B")
         ended = False
         while not self._head and not ended:
-            chunk = self._stream.read(_CHUNK)
+            chunk = self._stream.read(_CHUNK) or b""
             ended = not chunk
             self._head = chunk if self._decoder is None else self._decoder.decode(chunk, ended).encode()
         count = min(len(space), len(self._head))

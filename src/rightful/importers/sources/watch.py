@@ -1,51 +1,125 @@
 """Watch files and folders: first import everything that exists, then what changes.
 
-A watcher (`file_watcher`) reports changes. In addition, everything is scanned at intervals, since a watcher may miss
-a change: a full queue of the system, a network file system, a folder that was created and filled at once. A scan does
-not read a file whose device, inode, size and time are those of its last import. A problem with one file never ends
-the watch.
+A watcher reports changes. In addition, everything is scanned at intervals, since a watcher may miss a change: a full
+queue of the system, a network file system, a folder that was created and filled at once. A scan does not read a file
+whose device, inode, size and time are those of its last import. A problem with one file never ends the watch.
 """
 
 from __future__ import annotations
 
 import os
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 from rightful import limits
-from rightful.errors import BusyError, ConditionFailedError
+from rightful.errors import BusyError, ConditionFailedError, UsageError
 from rightful.importers.engine.file_report import KNOWN, FileReport
 from rightful.importers.engine.loop import Import
 from rightful.importers.sources.folders import order_of, would_walk
 from rightful.importers.sources.sqlite_databases import WAL
-from rightful.importers.sources.text_files import Problem
+from rightful.importers.sources.text_files import FileStamp, Problem, stamp_of
+
+MISSING = (
+    "--watch needs the package watchfiles, which is not installed; nothing was imported. "
+    "Install it with: pip install '/path/to/the/clone[watch]'"
+)
+"""The error if the extra is not installed."""
+
+_DEBOUNCE_MS, _STEP_MS = 800, 50
+_WAKE_MS = 250  # how often a thread checks whether to end
 
 Clock = Callable[[], float]
 """Returns a monotonic time; seconds from any start."""
 
 
-class Changes(Protocol):
-    """Reports changes below paths."""
+class Watcher:
+    """Collects changes below paths until it is ended, with the library watchfiles on its own threads.
 
-    @property
-    def ended(self) -> bool:
-        """Whether the watch was ended."""
+    Folders are watched recursively. A file is watched through its folder, since a replaced file is another inode, and
+    a missing file cannot be watched itself.
+
+    Attributes:
+        failures: Why changes can no longer be watched.
+    """
+
+    def __init__(self) -> None:
+        self._found: queue.SimpleQueue[set[str] | None] = queue.SimpleQueue()
+        self._over = threading.Event()
+        self.failures: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def wait(self, timeout_s: float) -> set[str] | None:
         """Return the paths that changed, empty after the timeout; None once the watch was ended."""
+        if self._over.is_set():
+            return None
+        try:
+            return self._found.get(timeout=timeout_s)
+        except queue.Empty:
+            return set()
 
+    def end(self) -> None:
+        """End the watch; may be called from a signal handler."""
+        self._over.set()
+        self._found.put(None)
 
-class _Facts(NamedTuple):
-    """The metadata of a file, to detect changes without reading it."""
+    @property
+    def ended(self) -> bool:
+        """Whether it was ended."""
+        return self._over.is_set()
 
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    log: tuple[int, int] | None = None
-    """Size and time of a database's `-wal` file; None if there is none."""
+    @contextmanager
+    def watching(self, paths: Iterable[str]) -> Iterator[None]:
+        """Watch paths in this block; every change from its first statement on is reported.
+
+        Raises:
+            UsageError: The library is not installed.
+        """
+        try:
+            import watchfiles  # noqa: F401 - fail here and not in a thread
+        except ImportError:
+            raise UsageError(MISSING) from None
+        real = [Path(path).resolve() for path in paths]
+        folders = {str(path) for path in real if path.is_dir()}
+        above = {str(path.parent) for path in real if not path.is_dir() and path.parent.is_dir()}
+        groups = [(found, threading.Event(), deep) for found, deep in ((folders, True), (above, False)) if found]
+        threads = [threading.Thread(target=self._run, args=args, name="rightful-watch", daemon=True) for args in groups]
+        try:
+            for thread in threads:
+                thread.start()
+            for _, ready, _ in groups:
+                ready.wait()
+            yield
+        finally:
+            self.end()
+            for thread in threads:
+                thread.join()
+
+    def _run(self, paths: set[str], ready: threading.Event, recursive: bool) -> None:  # noqa: FBT001 - a thread's arguments
+        """Collect changes until the watch is ended; report the reason if that fails."""
+        import watchfiles
+
+        try:
+            for changes in watchfiles.watch(
+                *paths,
+                watch_filter=None,
+                debounce=_DEBOUNCE_MS,
+                step=_STEP_MS,
+                stop_event=self._over,
+                rust_timeout=_WAKE_MS,
+                yield_on_timeout=True,
+                raise_interrupt=False,
+                recursive=recursive,
+            ):
+                if found := {path for kind, path in changes if kind != watchfiles.Change.deleted}:
+                    self._found.put(found)
+                ready.set()  # the first iteration shows that the folders are watched
+        except BaseException as error:  # noqa: BLE001 - scans continue without it, whatever the failure
+            self.failures.put(f"{type(error).__name__}: {error}")
+        finally:
+            ready.set()
 
 
 class Watch:
@@ -60,11 +134,11 @@ class Watch:
         waiting: Absolute paths to retry, because another process had locked the ledger.
     """
 
-    def __init__(self, importing: Import, paths: Iterable[str], changes: Changes) -> None:
+    def __init__(self, importing: Import, paths: Iterable[str], changes: Watcher) -> None:
         self._import = importing
         self._changes = changes
         self._roots = {path: _absolute(path) for path in paths}
-        self._last_facts: dict[str, _Facts | None] = {}
+        self._last_stamps: dict[str, tuple[FileStamp | None, ...]] = {}
         self._reported: set[tuple[str, str]] = set()
         self.waiting: set[str] = set()
 
@@ -98,24 +172,18 @@ class Watch:
                 if path == real:
                     yield from self._retried(path, self._import.path(root, self._is_new))
                 elif would_walk(real, path, databases=self._import.includes_databases):
-                    yield from self._retried(path, self._below(f"{root}{path[len(real) :]}"))
-
-    def _below(self, path: str) -> Iterator[FileReport]:
-        """Import a file of a named folder, or a new folder in it."""
-        if Path(path).is_dir():
-            yield from self._import.path(path, self._is_new)
-        elif self._is_new(path):
-            yield self._import.file(path, named=False)
+                    below = root + path[len(real) :]
+                    yield from self._retried(path, self._import.path(below, self._is_new, named=False))
 
     def _is_new(self, path: str) -> bool:
         """Return whether a file changed since the last call, and store its metadata before it is read."""
         if self._changes.ended:
             return False
-        facts = _facts(path)
-        if self._last_facts.get(path) == facts:
+        stamps = _stamps(path)
+        if self._last_stamps.get(path, (None, None)) == stamps:
             return False  # unchanged, or it does not exist yet
-        self._last_facts[path] = facts
-        return facts is not None or path in self._roots
+        self._last_stamps[path] = stamps
+        return stamps[0] is not None or path in self._roots
 
     def _retried(self, place: str, reports: Iterator[FileReport]) -> Iterator[FileReport]:
         """Yield the reports with something new. If another process has locked the ledger, retry later."""
@@ -123,11 +191,11 @@ class Watch:
         try:
             for report in reports:
                 if report.waits:
-                    self._last_facts.pop(report.path, None)
+                    self._last_stamps.pop(report.path, None)
                 if (new := self._new(report)) is not None:
                     yield new
         except (BusyError, ConditionFailedError) as error:
-            self._last_facts.clear()  # the current file was not imported; the others are covered by checkpoints
+            self._last_stamps.clear()  # the current file was not imported; the others are covered by checkpoints
             self.waiting.add(_absolute(place))
             report = FileReport(place, problems=[], is_read=False)
             report.add_problem(Problem(None, f"{error} The import is retried", lost=False))
@@ -154,13 +222,6 @@ def _absolute(path: str) -> str:
     return str(Path(path).resolve())
 
 
-def _facts(path: str) -> _Facts | None:
-    try:
-        facts = os.stat(path, follow_symlinks=True)  # noqa: PTH116 - the path is shown as it was given
-    except (OSError, ValueError):
-        return None
-    try:
-        log = os.stat(f"{os.path.realpath(path)}{WAL}")  # noqa: PTH116 - as above
-    except OSError:
-        return _Facts(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
-    return _Facts(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, (log.st_size, log.st_mtime_ns))
+def _stamps(path: str) -> tuple[FileStamp | None, ...]:
+    """Return the metadata of a file, and of the `-wal` file if it is a database."""
+    return stamp_of(path), stamp_of(os.path.realpath(path) + WAL)
