@@ -303,6 +303,44 @@ def test_bounds_are_a_range_in_words_where_file_times_order_nothing(run: Run, le
     assert "by its time" in out
 
 
+def test_sessions_credited_later_are_named_with_the_command_for_the_past(run: Run, ledger: Path) -> None:
+    """Rows 1 to 3 decide the answer for the past; B and C were credited from their files alone."""
+    with rightful.open(ledger) as opened:
+        opened.append([exposed("t:a", "x", at=90.5), exposed("t:d", "y", at=95.5), graded("t:a", 0.8, at=200.5)])
+        for session in ("t:b", "t:c"):
+            file = exposed(session, "z", at=900.5) | {"at_basis": "file"}
+            opened.append([file, graded(session, 0.8, at=901.5)])
+
+    out = run("audit", "--policy", '{"credit": "split"}').out
+
+    assert out.startswith("Between 1 and 3 of 3 credited grades")
+    assert (
+        "for lessons of t:b, t:c. If you have a trajectory log or lesson events of them, import them "
+        "(`rightful import lesson-hook state/lesson-trajectories`) and audit again. These sessions were recorded after "
+        "position 3, with later times than the grades up to it. If they began after those grades, audit the ledger as "
+        'of that position: rightful audit historical-newest --policy \'{"credit": "split"}\' --as-of 3 '
+    ) in " ".join(out.split())
+    assert run("audit", "historical-newest", "--as-of", "3").out.startswith("1 of 1 credited grades (100%)")
+
+
+def test_grade_with_the_time_of_a_file_is_named_with_the_command(run: Run, ledger: Path) -> None:
+    """The record of A has no end, so its grade has the time of its file: B can have been the newest, or not."""
+    with rightful.open(ledger) as opened:
+        grade = graded("t:a", 0.8, at=200.5) | {"at_basis": "file"}
+        opened.append([exposed("t:a", "x", at=90.5), exposed("t:b", "y", at=95.5), grade])
+        opened.append([graded("t:b", 0.8, at=200.5)])
+
+    out = run("audit").out
+
+    assert out.startswith("Between 0 and 1 of 1 to 2 credited grades")
+    assert (
+        "it is not known which file was the newest at the grade of t:a: a time is equal to another, has whole seconds "
+        "only, or is the time of a file, such as that of a record without an end. To audit without t:a and its "
+        "grades: rightful audit historical-newest --without-session t:a "
+    ) in " ".join(out.split())
+    assert run("audit", "historical-newest", "--without-session", "t:a").out.startswith("0 of 1 credited grades (0%)")
+
+
 def test_only_sessions_without_a_log_are_to_be_imported(run: Run, ledger: Path) -> None:
     """A has times of x in the ledger, so its log was imported already; B to F have only state files."""
     with rightful.open(ledger) as opened:

@@ -81,7 +81,45 @@ def test_sessions_whose_times_leave_the_order_open_are_named() -> None:
     )  # fmt: skip
 
     assert (found.untimed_sessions, found.unlogged_sessions) == (("t:b", "t:d"), ("t:b",))
-    assert audited(shown("t:a", 1.5, "x"), graded("t:a", 3.5)).untimed_sessions == ()
+    assert found.undecided_sessions == ("t:a",)
+    decided = audited(shown("t:a", 1.5, "x"), graded("t:a", 3.5))
+    assert (decided.untimed_sessions, decided.undecided_sessions) == ((), ())
+
+
+def test_sessions_added_later_leave_the_answer_as_of_their_position() -> None:
+    """B is known from its file alone, which a credit recorded after A's grade at position 3."""
+    past = [shown("t:c", 1.5, "y"), shown("t:a", 1.75, "x"), graded("t:a", 3.5)]
+
+    found = audited(*past, shown("t:b", 9.5, "z", file=True), graded("t:b", 9.75))
+
+    assert (found.untimed_sessions, found.foreign_grades_bounds, found.decided_until) == (("t:b",), (0, 2), 3)
+    assert audited(*past).foreign_grades_bounds == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [shown("t:a", 1.5, "x"), graded("t:a", 3.5), shown("t:b", 2.5, "z", file=True)],
+        [shown("t:a", 1.5, "x"), graded("t:a", 3.5), graded("t:b", 4.5), shown("t:b", 9.5, "z", file=True)],
+        [shown("t:a", 1.5, "x"), shown("t:b", 9.5, "z", file=True), graded("t:a", 3.5)],
+    ],
+    ids=["file before the grade", "session of an earlier grade", "no grade before the file"],
+)
+def test_no_position_is_offered_where_the_files_may_be_part_of_the_past(events: list[Wire]) -> None:
+    found = audited(*events)
+
+    assert found.untimed_sessions == ("t:b",)
+    assert found.decided_until is None
+
+
+def test_range_in_words_counts_apart_what_no_link_decides() -> None:
+    """A's grade is not later than 3.5. It paid U:X, which may be the same run, or it was too early to pay any."""
+    found = audited(shown("u:x", 2.5, "x"), graded("t:a", 3.5, file=True))
+
+    assert found.verdict().startswith(
+        "Between 0 and 1 of 0 to 1 credited grades (0% to 100%) went to another session's lessons; by the recorded "
+        "times, 0; of 1 more it is not known, because no link joins the two sessions."
+    )
 
 
 def test_a_session_writes_no_file_before_its_start() -> None:

@@ -42,7 +42,14 @@ _UNTIMED = (
     "The count is a range because the order of some files is not known. No exact times are in the ledger for lessons "
     "of {}."
 )
-_INEXACT = "The count is a range because some times are equal, have whole seconds only, or are times of files."
+_INEXACT = (
+    "The count is a range because it is not known which file was the newest at the grade of {}: a time is equal to "
+    "another, has whole seconds only, or is the time of a file, such as that of a record without an end."
+)
+_UNTIL = (
+    "These sessions were recorded after position {:,}, with later times than the grades up to it. If they began after "
+    "those grades, audit the ledger as of that position:"
+)
 _IMPORT = (
     "If you have a trajectory log or lesson events of {}, import them "
     "(`rightful import lesson-hook state/lesson-trajectories`) and audit again."
@@ -184,8 +191,8 @@ def _show(
 
     named = structs.replace(found, policy=terminal.safe(policy.label), reference=terminal.safe(against.label))
     terminal.wrap_stdout(named.verdict(), *advice)
-    if found.untimed_sessions and not found.is_ordered and advice:
-        terminal.print_stdout(f"  {_without(args, found.untimed_sessions[0])}")
+    if _is_range(found) and advice:
+        terminal.print_stdout(f"  {_narrowed(args, found)}")
     given, owed = options.number(found.policy_mass), options.number(found.bound_mass)
     compared = bool(found.bound_credited_grades)
     facts = {
@@ -212,7 +219,7 @@ def _show(
 
 def _advice(found: Audit) -> list[str]:
     """Return why the first line has no number, or a range, and what to do about it; nothing where it has one."""
-    if not found.is_ordered and (found.untimed_sessions or found.policy_credited_grades):
+    if _is_range(found):
         return [_range_reason(found)]
     if found.policy_credited_grades:
         return []
@@ -226,32 +233,44 @@ def _advice(found: Audit) -> list[str]:
     return ["The table of bins shows where they went; `rightful explain SESSION` gives the reason for one."]
 
 
+def _is_range(found: Audit) -> bool:
+    """Return whether sessions leave the count open; where nothing is credited, only those that can have been paid."""
+    credited = found.policy_credited_grades and found.undecided_sessions
+    return not found.is_ordered and bool(found.untimed_sessions or credited)
+
+
 def _range_reason(found: Audit) -> str:
-    """Return why a count is a range: the sessions without exact times, what to import, and how to exclude them."""
+    """Return why a count is a range: the sessions that leave it open, what to import, and how to audit without them."""
     untimed, unlogged = found.untimed_sessions, found.unlogged_sessions
-    if not untimed:
-        return _INEXACT
-    reason = [_UNTIMED.format(_sessions(untimed))]
+    open_sessions = _open_sessions(found)
+    reason = [_UNTIMED.format(_sessions(untimed)) if untimed else _INEXACT.format(_sessions(open_sessions))]
     if unlogged:
         reason.append(
             _IMPORT.format(_sessions(unlogged) if unlogged != untimed else "it" if len(untimed) == 1 else "them")
         )
-    more = " (repeat the option to exclude more sessions)" if len(untimed) > 1 else ""
-    return " ".join([*reason, _EXCLUDE.format(terminal.safe(untimed[0]), more)])
+    if found.decided_until is not None:
+        return " ".join([*reason, _UNTIL.format(found.decided_until)])
+    more = " (repeat the option to exclude more sessions)" if len(open_sessions) > 1 else ""
+    return " ".join([*reason, _EXCLUDE.format(terminal.safe(open_sessions[0]), more)])
 
 
-def _without(args: argparse.Namespace, session: str) -> str:
-    """Return this audit without one session more, as it has to be typed."""
+def _open_sessions(found: Audit) -> tuple[str, ...]:
+    """Return the sessions that leave the count open: those whose files have no exact times, else the graded ones."""
+    return found.untimed_sessions or found.undecided_sessions
+
+
+def _narrowed(args: argparse.Namespace, found: Audit) -> str:
+    """Return this audit without one session more, or of an earlier position, as it has to be typed."""
+    until = found.decided_until
+    session = [] if until is not None else ["--without-session", _open_sessions(found)[0]]
     named = {"ledger": args.ledger, "against": args.against, "policy": args.shared}
-    places = {"as-of": args.as_of, "decay-at": args.decay_at}
+    places = {"as-of": args.as_of if until is None else until, "decay-at": args.decay_at}
     policy = [args.policy] if args.policy is not None else [] if args.against is not None else [_default(args)]
     before, *words = [
         [f"--{name}", str(value)] if value is not None else [] for name, value in (named | places).items()
     ]
     changes = what_if.as_typed(args)
-    return shlex.join(
-        ["rightful", *before, "audit", *policy, *chain.from_iterable(words), *changes, "--without-session", session]
-    )
+    return shlex.join(["rightful", *before, "audit", *policy, *chain.from_iterable(words), *changes, *session])
 
 
 def _sessions(names: tuple[str, ...]) -> str:

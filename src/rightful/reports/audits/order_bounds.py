@@ -39,6 +39,7 @@ from rightful.projections.credit.inputs import (
 from rightful.projections.credit.joins import is_distinguishable
 from rightful.projections.credit.settle import SettlementTrace
 from rightful.projections.facts.columns import Ints, Mask
+from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.session_names import NO_TIME
 
 _SECOND_US = 1_000_000
@@ -60,6 +61,8 @@ class Outcomes(NamedTuple):
         untimed: The sessions whose files have no exact times and can be the newest at a unit whose outcome is open;
             their numbers, oldest first.
         unlogged: Those of them without any exposure with an exact time.
+        undecided: The graded sessions of the units whose outcome is open; their numbers, oldest first.
+        decided_until: The position before the untimed sessions' files, if all grades up to it are earlier ones.
     """
 
     own: Mask
@@ -67,11 +70,13 @@ class Outcomes(NamedTuple):
     unpaid: Mask
     untimed: tuple[int, ...] = ()
     unlogged: tuple[int, ...] = ()
+    undecided: tuple[int, ...] = ()
+    decided_until: int | None = None
 
 
 def bounds_of(found: Outcomes) -> dict[str, Any]:
     """Return counts over every order that the evidence allows, (lower, upper), under their names in an audit."""
-    own, foreign, unpaid, *_ = found
+    own, foreign, unpaid = found[:3]
     surely_foreign = int((foreign & ~own & ~unpaid).sum())
     surely_own = int((own & ~foreign & ~unpaid).sum())
     can_be_foreign, can_be_own = int(foreign.sum()), int(own.sum())
@@ -88,14 +93,14 @@ def bounds_of(found: Outcomes) -> dict[str, Any]:
     }
 
 
-class _Writes(NamedTuple):
-    """Writes of state files, each at some time from `low` to `high`.
+def open_sessions(facts: Facts, found: Outcomes) -> dict[str, Any]:
+    """Return the sessions that make a count a range, under their names in an audit."""
+    sessions = {"untimed": found.untimed, "unlogged": found.unlogged, "undecided": found.undecided}
+    return {f"{which}_sessions": tuple(map(facts.names.text, numbers)) for which, numbers in sessions.items()}
 
-    Attributes:
-        low: The earliest time it can have; microseconds since 1970, UTC.
-        high: The latest.
-        sure: It happened at all.
-    """
+
+class _Writes(NamedTuple):
+    """Writes of state files, each at some time from `low` to `high`; `sure`: it happened at all."""
 
     low: Ints
     high: Ints
@@ -116,17 +121,30 @@ def possible_outcomes(found: SettlementTrace) -> Outcomes:
     is_open = outcomes.own.astype(np.int64) + outcomes.foreign + outcomes.unpaid > 1
     untimed = _untimed_sessions(writes, before[is_open], high[is_open])
     is_logged = np.isin(inputs.runs.of[untimed], inputs.runs.of[_with_exact_times(inputs)])
-    return outcomes._replace(untimed=tuple(untimed.tolist()), unlogged=tuple(untimed[~is_logged].tolist()))
+    undecided = np.unique(inputs.grades.name[found.effective_grades.grade[is_open]])
+    return outcomes._replace(
+        untimed=tuple(untimed.tolist()),
+        unlogged=tuple(untimed[~is_logged].tolist()),
+        undecided=tuple(undecided.tolist()),
+        decided_until=_decided_until(found, untimed),
+    )
+
+
+def _decided_until(found: SettlementTrace, untimed: Ints) -> int | None:
+    """Return the position before the sessions' files; None unless grades of other runs alone precede it in time."""
+    shown, grades = found.inputs.shown, found.inputs.grades
+    files = shown.file_time & np.isin(shown.session, untimed)
+    rows = found.effective_grades.grade
+    first = shown.pos[files].min(initial=_NEVER)
+    earlier = rows[grades.pos[rows] < first]
+    of = found.inputs.runs.of
+    if not len(earlier) or first == _NEVER or np.isin(of[grades.name[earlier]], of[untimed]).any():
+        return None
+    return int(first) - 1 if grades.at[earlier].max() < shown.at[files].min() else None
 
 
 def _untimed_sessions(writes: _Writes, before: Ints, grade: Ints) -> Ints:
-    """Return the sessions that have a file which can be the newest at one of the grades.
-
-    Args:
-        writes: All writes.
-        before: The time that the newest write before each grade has at least.
-        grade: The latest time of each grade.
-    """
+    """Return the sessions that have a file which can be the newest at one of the grades."""
     by_file = np.flatnonzero(writes.by_file)
     begun = np.searchsorted(np.sort(grade), writes.low[by_file], "left")  # grades that are earlier than the write
     ended = np.searchsorted(np.sort(before), writes.high[by_file], "right")  # grades that it does not precede
@@ -252,10 +270,6 @@ class _NewestCounts:
 
     Such a write begins by the grade and does not end before `before`. No write ends before `before`
     and begins after the grade, so the count is a difference of two searches.
-
-    Args:
-        before: The time that the newest write before each grade has at least.
-        grade: The latest time of each grade.
     """
 
     def __init__(self, low: Ints, high: Ints, run: Ints, before: Ints, grade: Ints) -> None:
@@ -271,11 +285,9 @@ class _NewestCounts:
         return np.sort(run * self._size + rank)
 
     def all(self) -> Ints:
-        """Return the count over all runs."""
         return self._begun - self._ended
 
     def of_run(self, run: Ints) -> Ints:
-        """Return the count of one run for each grade."""
         base = run * self._size
         counts = [
             np.searchsorted(ranked, base + rank, "left") - np.searchsorted(ranked, base, "left")

@@ -278,8 +278,7 @@ def _with_and_without_balances(rules: list[_Rule], facts: Facts, through: int) -
     for rule in rules:
         yield rule
         if opened:
-            policy = structs.replace(rule.policy, balances=())
-            yield _Rule(f"{rule.label}, without opening balances", policy)
+            yield _Rule(f"{rule.label}, without opening balances", structs.replace(rule.policy, balances=()))
 
 
 def _decayed(question: _Question, rules: list[_Rule]) -> Iterator[_Rule]:
@@ -338,9 +337,8 @@ def _difference(key: Key, state: StateFile, of_log: Posterior | None, policy: Po
     if of_file is None:
         how = "only_log"
     elif of_log is None:
-        how = (
-            "exact" if (alpha, beta) == (0.0, 0.0) and not file_numbers[2] else "only_file"
-        )  # at the prior: made, not credited
+        is_at_prior = (alpha, beta) == (0.0, 0.0) and not file_numbers[2]  # made, not credited
+        how = "exact" if is_at_prior else "only_file"
     elif (alpha, beta, n or 0) == (0.0, 0.0, 0):
         how = "exact"
     else:

@@ -26,7 +26,7 @@ from rightful.projections.facts.columns import Floats, Ints
 from rightful.projections.facts.facts import Facts
 from rightful.projections.projected import Projected
 from rightful.reports.audits.foreign_grades import AuditDay, ForeignGrade, audit_days, foreign_grades
-from rightful.reports.audits.order_bounds import Outcomes, bounds_of, possible_outcomes
+from rightful.reports.audits.order_bounds import Outcomes, bounds_of, open_sessions, possible_outcomes
 from rightful.reports.beta_math.best_arm import p_best, selection_shift
 from rightful.reports.beta_math.beta import Comparison, compare
 
@@ -75,6 +75,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         best_changes: Whether both sides have best arms, and those differ.
         untimed_sessions: The sessions whose files have no exact times, which makes a count a range.
         unlogged_sessions: Those of them without any exposure with an exact time in the ledger.
+        undecided_sessions: The graded sessions whose grade another order could pay otherwise.
+        decided_until: The position before the files of the untimed sessions, if all grades up to it are earlier.
     """
 
     policy: str
@@ -117,6 +119,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     balances_left_out: tuple[str, ...]
     untimed_sessions: tuple[str, ...]
     unlogged_sessions: tuple[str, ...]
+    undecided_sessions: tuple[str, ...]
+    decided_until: int | None
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON values."""
@@ -146,8 +150,10 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         where = f"of {paid} credited grades{share} went to another session's lessons"
         if low == high:
             return f"{low} {where}"
-        unchecked = f" and {self.unverifiable_grades} that could not be checked" if self.unverifiable_grades else ""
-        return f"Between {low} and {high} {where}; by the recorded times, {self.foreign_grades}{unchecked}"
+        found = f"Between {low} and {high} {where}; by the recorded times, {self.foreign_grades}"
+        if not self.unverifiable_grades:
+            return found
+        return f"{found}; of {self.unverifiable_grades} more it is not known, because no link joins the two sessions"
 
     def _recorded_times_sentence(self) -> str:
         if not self.policy_credited_grades:
@@ -305,11 +311,11 @@ def _compared(facts: Facts, policy: _Side, bound: _Side, through: int, **balance
         bins_bound=_bins(bound.settlement),
         foreign=listed,
         days=audit_days(facts, policy.settlement, policy.outcomes, listed),
-        untimed_sessions=tuple(map(facts.names.text, policy.outcomes.untimed)),
-        unlogged_sessions=tuple(map(facts.names.text, policy.outcomes.unlogged)),
+        decided_until=policy.outcomes.decided_until,
         balances=balances["counted"],
         balances_left_out=balances["left_out"],
         **bounds_of(policy.outcomes),
+        **open_sessions(facts, policy.outcomes),
         **_masses(facts, policy.settlement, bound.settlement),
     )
 

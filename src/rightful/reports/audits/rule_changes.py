@@ -54,15 +54,7 @@ class RuleChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Steps(NamedTuple):
-    """What each grade added to each belief, decayed to the end. Arrays of one length.
-
-    Attributes:
-        key: Number of the belief.
-        at_us: Time of the grade.
-        up: What alpha gained.
-        down: What beta gained.
-        n: What the selections gained.
-    """
+    """What each grade added to alpha (`up`), beta (`down`) and the selections of a belief, decayed to the end."""
 
     key: Ints
     at_us: Ints
@@ -71,7 +63,6 @@ class _Steps(NamedTuple):
     n: Ints
 
     def of(self, mask: Mask) -> _Steps:
-        """Return some of the steps."""
         return _Steps(self.key[mask], self.at_us[mask], self.up[mask], self.down[mask], self.n[mask])
 
     def undone(self, at_us: Ints) -> _Steps:
@@ -279,21 +270,15 @@ class _Search:
             self._numbers.setdefault(key, len(self._numbers))
         known = np.ones(len(self._numbers), np.bool_)
         numbers: list[int] = []
-        rows: list[tuple[float, float, int]] = []
+        rows: list[list[float]] = []
         for key, number in self._numbers.items():
             if not self._state.accepts(key[0]) or (key[1] is not None and not self._with_contexts):
                 continue
             log_numbers, belief = end.get(key, (*prior, 0)), self._state.beliefs.get(key)
-            file_numbers = (*prior, 0) if belief is None else (belief.alpha, belief.beta, belief.n)
-            known[number] = file_numbers[2] is not None
+            file_numbers = (*prior, 0) if belief is None else (belief.alpha, belief.beta, belief.n or 0)
+            known[number] = belief is None or belief.n is not None
             numbers.append(number)
-            rows.append(
-                (
-                    log_numbers[0] - file_numbers[0],
-                    log_numbers[1] - file_numbers[1],
-                    log_numbers[2] - (file_numbers[2] or 0),
-                )
-            )
+            rows.append([ours - theirs for ours, theirs in zip(log_numbers, file_numbers, strict=True)])
         table = np.array(rows, np.float64).reshape(len(rows), 3)
         none = np.zeros(len(rows), np.int64)
         return _Steps(np.array(numbers, np.int64), none, table[:, 0], table[:, 1], table[:, 2].astype(np.int64)), known
