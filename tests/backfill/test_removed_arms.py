@@ -184,13 +184,28 @@ def test_renamed_arm_is_noted_with_the_fix(tmp_path: Path) -> None:
 
     assert plan.notes == (
         (
-            f"one lesson has two names, by its path: git.md goes and {GIT} is added; `rightful policy aliases` "
-            f"proposes arm_aliases that merge them"
+            f"one lesson has two names, by its path: git.md goes and {GIT} is added; map one of them to the "
+            f"other in the policy's arm_aliases"
         ),
     )
     assert counted.notes[0].startswith(
-        f"one lesson has two names, by its path: git.md and {GIT} are both in the new file; `rightful policy aliases`"
+        f"one lesson has two names, by its path: git.md and {GIT} are both in the new file; map one of them"
     )
     named = {"arm_aliases": {GIT: "git.md"}}
     again = plan_of(path, target, "gptme-hybrid", named, old="rebuilt")
     assert (again.refusals, [note for note in again.notes if "two names" in note]) == ((), [])
+
+
+def test_rebuild_under_new_names_loses_no_arm(tmp_path: Path) -> None:
+    """After a move, the file and the log have the lessons by their old paths, and the policy maps them to the new."""
+    path = ledger_with(tmp_path)
+    target = written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3), arm(TESTS, 2.0, 2.0, 2)))
+    moved = {old: old.replace("/ws/", "/moved/") for old in (GIT, TESTS)}
+    assert all(old != new for old, new in moved.items())
+
+    plan = plan_of(path, target, "lesson-hook", {"arm_aliases": moved}, old="rebuilt")
+
+    assert (plan.refusals, [note for note in plan.notes if "two names" in note]) == ((), [])
+    assert {change.arm for change in plan.changes if change.new is None} == {GIT, TESTS}
+    assert {change.arm for change in plan.changes if change.new is not None} == set(moved.values())
+    assert plan_of(path, target, "lesson-hook", {"arm_aliases": {GIT: moved[GIT]}}, old="rebuilt").refusals == ()

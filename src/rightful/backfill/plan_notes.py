@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -141,8 +141,7 @@ def _nothing_to_write(form: Format, state: State, found: Beliefs) -> Iterator[st
 
 
 def _refusals(form: Format, state: State, new: State, found: Beliefs, rule: Rule) -> Iterator[str]:
-    mixed = list(form.mix(state))
-    if mixed:
+    if mixed := list(form.mix(state)):
         yield (
             f"the file mixes forms: {_few(mixed)}; {form.name} cannot read such a file, "
             f"and with --force that part is dropped"
@@ -158,7 +157,7 @@ def _refusals(form: Format, state: State, new: State, found: Beliefs, rule: Rule
 
 def _all_removed(form: Format, state: State, new: State, rule: Rule, *, grades: int) -> Iterator[str]:
     held = [arm for arm in state.arms if state.numbers(arm) is not None]
-    if not held or any(new.numbers(arm) is not None for arm in held):
+    if not held or any(new.numbers(name) is not None for arm in held for name in _names(arm, rule)):
         return
     left = [arm for arm in new.arms if new.numbers(arm) is not None]
     stay = "; without --rebuild they stay" if rule.old == "rebuilt" and all(map(form.takes, held)) else ""
@@ -171,6 +170,11 @@ def _all_removed(form: Format, state: State, new: State, rule: Rule, *, grades: 
             f"every arm of the file {WOULD_GO} ({which}), and none would be left: the log {why}; with --force they "
             f"go{stay}"
         )
+
+
+def _names(arm: str, rule: Rule) -> tuple[str, str]:
+    """Return an arm and the arm that the policy's aliases make of it; renamed, it is not lost."""
+    return arm, rule.policy.arm_aliases.get(arm, arm)
 
 
 def _unknown_removed(state: State, new: State, found: Beliefs, rule: Rule) -> Iterator[str]:
@@ -230,7 +234,8 @@ def _few(texts: Sequence[str]) -> str:
 
 def _contexts_removed(state: State, new: State, rule: Rule) -> Iterator[str]:
     held = [(arm, key) for arm, inside in state.contexts.items() for key in inside]
-    gone = [f"{key} of {arm}" for arm, key in held if key not in new.contexts.get(arm, {})]
+    kept = {(arm, key) for arm, inside in new.contexts.items() for key in inside}
+    gone = [f"{key} of {arm}" for arm, key in held if kept.isdisjoint((name, key) for name in _names(arm, rule))]
     if gone:
         stay = "; without --rebuild they stay" if rule.old == "rebuilt" else ""
         which = f"{len(gone):,} of {len(held):,}, such as {gone[0]}"
@@ -265,8 +270,7 @@ def _later_state_returns(old: _OldNumbers) -> Iterator[str]:
 
 def _notes_on_arms(form: Format, real: str, found: Beliefs, state: State, new: State) -> Iterator[str]:
     arms = found.posteriors.arms
-    foreign = [arm for arm in arms if not form.takes(arm)]
-    if foreign:
+    if foreign := [arm for arm in arms if not form.takes(arm)]:
         yield f"arms of another tool are not written: {len(foreign):,}, such as {foreign[0]}"
     written = [arm for arm in arms if form.takes(arm)]
     if written and not any(map(form.looks_up, written)):
@@ -276,10 +280,10 @@ def _notes_on_arms(form: Format, real: str, found: Beliefs, state: State, new: S
         )
     if form.name == "lesson-hook":
         yield from _moved_lesson(real, written)
-    if two_names := list(_two_names(state, new)):
+    if two_names := list(_two_names(state, new, found.posteriors.policy.arm_aliases)):
         yield (
             f"one lesson has two names, by its path: {_few(two_names)}; "
-            f"`rightful policy aliases` proposes arm_aliases that merge them"
+            f"map one of them to the other in the policy's arm_aliases"
         )
 
 
@@ -296,11 +300,11 @@ def _moved_lesson(real: str, arms: Sequence[str]) -> Iterator[str]:
             return
 
 
-def _two_names(state: State, new: State) -> Iterator[str]:
-    """Yield each pair of names of one lesson of which the new file has at least one."""
+def _two_names(state: State, new: State, aliases: Mapping[str, str]) -> Iterator[str]:
+    """Yield each pair of names of one lesson of which the new file has at least one and the policy merges none."""
     held, left = ({arm for arm in each.arms if each.numbers(arm) is not None} for each in (state, new))
     of_file: dict[str, list[str]] = defaultdict(list)
-    for arm in dict.fromkeys([*state.arms, *new.arms]):
+    for arm in {aliases.get(arm, arm): arm for arm in [*state.arms, *new.arms]}.values():
         of_file[arm.rpartition("/")[2]].append(arm)
     for arm, other in chain.from_iterable(combinations(arms, 2) for arms in of_file.values()):
         if left.isdisjoint({arm, other}) or not {arm, other} <= held | left or not same_lesson(arm, other):
