@@ -34,7 +34,8 @@ def test_the_newest_are_kept_at_hand_and_no_more_than_the_limit() -> None:
     assert len(texts.recent) == 2
 
 
-def test_it_grows_past_its_first_table() -> None:
+def test_it_grows_past_its_first_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RECENT_TEXTS", 100)
     texts = Texts(f"t:{number}" for number in range(3_000))
 
     assert [texts.find(f"t:{number}") for number in (0, 1, 511, 512, 1_023, 2_999, 3_000)] == [

@@ -16,7 +16,7 @@ import numpy as np
 from rightful.encoding.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope
 from rightful.log.rows import Page
 from rightful.projections.facts.columns import Ints
-from rightful.projections.facts.facts import FILE_TIME, GRADE, UNKNOWN, Aside, Facts, flags_of
+from rightful.projections.facts.facts import FILE_TIME, GRADE, UNKNOWN, Facts, flags_of
 
 _ALIAS = b'"alias":true'
 _APPENDED = frozenset({"appended"})
@@ -37,7 +37,7 @@ def is_plain(page: Page) -> bool:
     forms = {(envelope.type, envelope.schema, envelope.v, envelope.outcome) for envelope in page.envelopes}
     return all(
         outcome in _APPENDED and v == VERSION and schema == SCHEMAS.get(kind) for kind, schema, v, outcome in forms
-    ) and not any(payload is None or _ALIAS in payload for payload in page.payloads)
+    ) and not (None in page.payloads or _ALIAS in b"".join(page.payloads))  # type: ignore[arg-type] # no payload is None
 
 
 def batch_of(page: Page, names: list[int], places: list[int], decode: Callable[[bytes], Any]) -> Batch:
@@ -57,6 +57,9 @@ def add_exposures(facts: Facts, batch: Batch) -> None:
     number, context = facts.arms.number, facts.contexts.number
     size = [len(body.arms) for body in bodies]
     first = len(facts.shown)
+    flags = [FILE_TIME if envelope.at_basis else 0 for envelope in envelopes]
+    for place in (place for place, count in enumerate(size) if not count):
+        flags[place] = flags_of(envelopes[place], bodies[place])
     start = np.cumsum([len(facts.arms_shown), *size])[:-1]
     facts.arms_shown.extend_columns(arm=[number(arm.arm) for body in bodies for arm in body.arms])
     facts.shown.extend_columns(
@@ -64,7 +67,7 @@ def add_exposures(facts: Facts, batch: Batch) -> None:
         at=[envelope.at_us for envelope in envelopes],
         pos=positions,
         ctx=[-1 if body.context is None else context(body.context) for body in bodies],
-        flags=[flags_of(envelope, body) for envelope, body in zip(envelopes, bodies, strict=True)],
+        flags=flags,
         start=start,
         count=size,
     )
@@ -85,9 +88,8 @@ def add_grades(facts: Facts, batch: Batch) -> None:
         names = [names[place] for place in kept]
         envelopes, bodies = [envelopes[place] for place in kept], [bodies[place] for place in kept]
     graders = [grader((envelope.producer, body.rubric)) for envelope, body in zip(envelopes, bodies, strict=True)]
-    for name, number, body, position in zip(names, graders, bodies, positions.tolist(), strict=True):
-        if body.extra is not None:
-            facts.correct(name, number, body, position)
+    for place in (place for place, body in enumerate(bodies) if body.extra is not None):
+        facts.correct(names[place], graders[place], bodies[place], int(positions[place]))
     facts.grades.extend_columns(
         name=names,
         grader=graders,
@@ -100,7 +102,7 @@ def add_grades(facts: Facts, batch: Batch) -> None:
             -1 if body.exposure_session is None else _target(facts, name, body)
             for name, body in zip(names, bodies, strict=True)
         ],
-        aside=[_aside(facts, body) for body in bodies],
+        aside=[facts.aside(body) for body in bodies],
         kind=np.full(len(bodies), GRADE),
         flags=[FILE_TIME if envelope.at_basis else 0 for envelope in envelopes],
     )
@@ -111,10 +113,3 @@ def _target(facts: Facts, name: int, body: Any) -> int:  # noqa: ANN401 - the bo
     target = facts.names.target(body.exposure_session)
     facts.names.connect(name, target)
     return target
-
-
-def _aside(facts: Facts, body: Any) -> int:  # noqa: ANN401 - the body's struct
-    if body.per_arm is None and body.salience is None and body.decay_rate is None:
-        return -1
-    facts.asides.append(Aside(body.per_arm, body.salience, body.decay_rate))
-    return len(facts.asides) - 1

@@ -259,13 +259,10 @@ class Facts:
             name = self.names.number(_session(envelope), position)
             self._add_shown(name, envelope.at_us, position, -1, ERASED_EXPOSURE, ())
             return
-        session = _session(envelope)
-        alias = body.alias and not is_exact(envelope.producer, session)
-        name = self.names.number(session, position, alias=alias)
-        context = body.context
-        context = -1 if context is None else self.contexts.number(context)
-        flags = flags_of(envelope, body)
-        row = self._add_shown(name, envelope.at_us, position, context, flags, body.arms)
+        alias = body.alias and not is_exact(envelope.producer, _session(envelope))
+        name = self.names.number(_session(envelope), position, alias=alias)
+        context = -1 if body.context is None else self.contexts.number(body.context)
+        row = self._add_shown(name, envelope.at_us, position, context, flags_of(envelope, body), body.arms)
         for held in body.withheld:
             self.withheld.append(row, self.arms.number(held.arm))
 
@@ -280,25 +277,26 @@ class Facts:
         if body is None:
             self._add_grade(envelope, "overall", (position, 0, _NAN, -1, -1, -1, ERASED), alias=False)
             return
-        reward = body.reward
-        word = body.outcome
+        reward, word = body.reward, body.outcome
         if reward is None:
             if word == UNKNOWN:
                 self.mention(envelope, body, position)
                 return
             reward = _NAN
-        target = aside = -1
-        if body.exposure_session is not None:
-            target = self.names.target(body.exposure_session)
-        if body.per_arm is not None or body.salience is not None or body.decay_rate is not None:
-            aside = len(self.asides)
-            self.asides.append(Aside(body.per_arm, body.salience, body.decay_rate))
+        target = -1 if body.exposure_session is None else self.names.target(body.exposure_session)
         outcome = -1 if word is None else self.outcomes.number(word)
-        values = (position, body.seq, reward, outcome, target, aside, GRADE)
+        values = (position, body.seq, reward, outcome, target, self.aside(body), GRADE)
         name = self._add_grade(envelope, body.rubric, values, alias=body.alias)
         self.correct(name, self.graders.number((envelope.producer, body.rubric)), body, position)
         if target >= 0:
             self.names.connect(name, target)
+
+    def aside(self, body: Any) -> int:  # noqa: ANN401 - the body's struct
+        """Return the number of what few grades have; -1 if this one has none of it."""
+        if body.per_arm is None and body.salience is None and body.decay_rate is None:
+            return -1
+        self.asides.append(Aside(body.per_arm, body.salience, body.decay_rate))
+        return len(self.asides) - 1
 
     def correct(self, name: int, grader: int, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """Note which earlier grade of the same grader and session a grade replaces, if it says so."""

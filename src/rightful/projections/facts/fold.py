@@ -8,6 +8,7 @@ runner dispatches by type, because a `match` over thirty classes costs more than
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rightful.encoding.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope, body_kind, body_of
@@ -82,15 +83,18 @@ def fold(facts: Facts, page: Page) -> None:
         UpgradeError: A row is of a newer type or version. The facts stand before that row.
     """
     kinds: Collection[str] | None = None
+    names: list[int] | None = None
     try:
         if is_plain(page):
-            kinds = _fold_plain(facts, page)
+            names = facts.names.numbers(page)
+            kinds = _fold_plain(facts, page, names)
         else:
             _fold_each(facts, page)
     finally:
         facts.names.note_first_rows(page, facts.producers.number)
         folded = page if facts.watermark >= page.last else page.until(facts.watermark)
-        facts.names.note_times(folded)
+        names = facts.names.known_numbers(folded) if names is None else names[: len(folded.envelopes)]
+        facts.names.note_times(folded, names)
         identity_claims.collect(facts, folded)
         if facts.awaited:
             for position, envelope in enumerate(folded.envelopes, folded.after + 1):
@@ -101,9 +105,8 @@ def fold(facts: Facts, page: Page) -> None:
         facts.freeze()
 
 
-def _fold_plain(facts: Facts, page: Page) -> Collection[str]:
+def _fold_plain(facts: Facts, page: Page, names: list[int]) -> Collection[str]:
     """Fold rows that state something new and nothing unusual, type by type; return their types."""
-    names = facts.names.numbers(page)
     places: dict[str, list[int]] = {}
     for place, envelope in enumerate(page.envelopes):
         places.setdefault(envelope.type, []).append(place)
@@ -124,7 +127,8 @@ def _fold_plain(facts: Facts, page: Page) -> Collection[str]:
         facts.links.order_from(links, "pos")
     if places.keys() >= _GRADES:
         facts.grades.order_from(grades, "pos")
-    facts.tick_all([event_time_us(envelope) for envelope in page.envelopes], page.after + 1)
+    time_us = event_time_us if "posterior.published" in places else attrgetter("at_us")
+    facts.tick_all(list(map(time_us, page.envelopes)), page.after + 1)
     return places.keys()
 
 

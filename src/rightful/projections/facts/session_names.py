@@ -85,29 +85,34 @@ class Names:
 
     def numbers(self, page: Page) -> list[int]:
         """Return the numbers of the sessions of several rows, as `number` of each; -1 where there is none."""
-        recent, find, first = self.texts.recent.get, self.texts.find, self.first
-        out = []
-        for position, envelope in enumerate(page.envelopes, page.after + 1):
-            session = envelope.session
-            if session is None:
-                out.append(-1)
+        find_or_add, first = self.texts.find_or_add, self.first
+        sessions = [envelope.session for envelope in page.envelopes]
+        numbers: dict[str | None, int] = {None: -1}
+        for position, session in enumerate(sessions, page.after + 1):
+            if session in numbers or session is None:
                 continue
-            number = recent(session)
-            if number is None:
-                number = find(session)
-            if number is None:
-                number = self._add(session, position, alias=False)
+            numbers[session] = number = find_or_add(session)
+            if number == len(first):
+                first.append(position)
             elif first[number] > position:
                 first[number] = position
-            out.append(number)
-        return out
+        self._extend_columns()
+        return [numbers[session] for session in sessions]
 
     def of(self, session: str) -> int:
         """Return the number of a session that a folded row named, as it was or in a sanitised form."""
+        number = self._find(session)
+        assert number >= 0, "a row that was folded mentions its session"
+        return number
+
+    def known_numbers(self, page: Page) -> list[int]:
+        """Return the numbers of the sessions of folded rows, as `of` each; -1 where no step mentions one."""
+        return [-1 if envelope.session is None else self._find(envelope.session) for envelope in page.envelopes]
+
+    def _find(self, session: str) -> int:
         number = self.texts.find(session)
         found = self.texts.find(f"\0{session}") if number is None else number
-        assert found is not None, "a row that was folded mentions its session"
-        return found
+        return -1 if found is None else found
 
     def target(self, text: str) -> int:
         """Return the number of a name that a grade gives as its `exposure_session`."""
@@ -115,16 +120,18 @@ class Names:
         return self._add(text, NOT_MENTIONED, alias=False) if number is None else number
 
     def _add(self, text: str, first: int, *, alias: bool) -> int:
-        number = self.texts.add(f"\0{text}" if alias else text)
-        self.alias.append(alias)
+        number = self.texts.find_or_add(f"\0{text}" if alias else text)
         self.first.append(first)
-        self.started.append(NOT_MENTIONED)
-        self.started_us.append(NO_TIME)
-        self.by.append(-1)
-        self.seen_us.append(-1)
-        self.seen_basis.append(OF_MENTION)
-        self._without_row.append(number)
+        self._extend_columns()
+        self.alias[number] = alias
         return number
+
+    def _extend_columns(self) -> None:
+        added = len(self.first) - len(self.seen_basis)
+        self._without_row += range(len(self.seen_basis), len(self.first))
+        columns = self.alias, self.started, self.started_us, self.by, self.seen_us, self.seen_basis
+        for column, value in zip(columns, (False, NOT_MENTIONED, NO_TIME, -1, -1, OF_MENTION), strict=True):
+            column.extend(array(column.typecode, [value]) * added)
 
     def note_first_rows(self, page: Page, producer: Callable[[str], int]) -> None:
         """Note who wrote the first row of each name that a page named first, and when that happened."""
@@ -138,26 +145,21 @@ class Names:
             self.by[number], self.seen_us[number] = producer(envelope.producer), envelope.at_us
         self._without_row = waiting
 
-    def note_times(self, page: Page) -> None:
-        """Note the earliest time of each session with rows in a folded page; a file's time only without another."""
-        found: tuple[dict[str, int], dict[str, int]] = {}, {}
-        for envelope in page.envelopes:
-            session = envelope.session
-            if session is None:
-                continue
-            earliest = found[OWN_TIME if envelope.at_basis is None else OF_FILE]
-            if envelope.at_us < earliest.get(session, NO_TIME):
-                earliest[session] = envelope.at_us
-        for basis, earliest in enumerate(found):
-            for session, at_us in earliest.items():
-                self._note_time(session, basis, at_us)
+    def note_times(self, page: Page, numbers: list[int]) -> None:
+        """Note the earliest time of each session with rows in a folded page; a file's time only without another.
 
-    def _note_time(self, session: str, basis: int, at_us: int) -> None:
-        number = self.texts.find(session)
-        if number is None:
-            number = self.texts.find(f"\0{session}")
-        if number is not None and (basis, at_us) < (self.seen_basis[number], self.seen_us[number]):
-            self.seen_us[number], self.seen_basis[number] = at_us, basis
+        `numbers` has the number of each row's session, or -1.
+        """
+        number = np.array(numbers, np.int64)
+        at_us = np.array([envelope.at_us for envelope in page.envelopes], np.int64)
+        bases = [OF_FILE if envelope.at_basis else OWN_TIME for envelope in page.envelopes]
+        seen_us, seen_basis = np.frombuffer(self.seen_us, np.int64), np.frombuffer(self.seen_basis, np.uint8)
+        for basis in set(bases):
+            rows = np.flatnonzero((np.array(bases) == basis) & (number >= 0))
+            rows = rows[seen_basis[number[rows]] >= basis]
+            better = number[rows][seen_basis[number[rows]] > basis]
+            seen_us[better], seen_basis[better] = NO_TIME, basis
+            np.minimum.at(seen_us, number[rows], at_us[rows])
 
     def start(self, number: int, position: int, at_us: int = NO_TIME) -> None:
         """Note that a session started under exactly this name, and when if that is known."""

@@ -2,7 +2,7 @@
 
 A dict of a million names costs about 180 bytes per name besides its characters: the string's head,
 the number's own object, the dict's slot. Here it is about 20. The newest names stand in a small
-dict too, since most rows name a session that was named a moment ago.
+dict, since most rows name a session that was named a moment ago; a full dict is moved into the table.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ class Texts:
     """Texts, numbered in the order in which they were added; each once.
 
     Attributes:
-        recent: Numbers of texts that were added or found of late; look here first.
+        recent: Numbers of texts that were added or found of late.
     """
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self.recent: dict[str, int] = {}
         self._blob = bytearray()
         self._ends = array("Q")
-        self._slots = array("i", [-1]) * 1_024
+        self._slots = array("i", [-1])
+        self._placed = 0  # how many of the texts are in `_slots`; the others are in `recent`
         for text in texts:
-            self.add(text)
+            self.find_or_add(text)
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -38,58 +39,58 @@ class Texts:
 
     def __getitem__(self, number: int) -> str:
         """Return one text by its number."""
-        return self._text(number).decode()
+        return self._blob[self._ends[number - 1] if number else 0 : self._ends[number]].decode()
 
     def between(self, first: int, end: int | None = None) -> list[str]:
         """Return the texts from one number to before another; to the last if None."""
         ends = [self._ends[first - 1] if first else 0, *self._ends[first:end]]
         return [self._blob[begin:stop].decode() for begin, stop in pairwise(ends)]
 
-    def add(self, text: str) -> int:
-        """Add a text that is not here, and return its number."""
-        number = len(self._ends)
-        key = text.encode()
-        self._blob += key
-        self._ends.append(len(self._blob))
-        if (number + 1) * _SPARSE > len(self._slots):
-            self._widen()
-        else:
-            self._place(key, number)
-        self._remember(text, number)
-        return number
-
     def find(self, text: str) -> int | None:
         """Return a text's number, if it is here."""
         number = self.recent.get(text)
-        if number is not None:
-            return number
-        key, slots = text.encode("utf-8", "surrogatepass"), self._slots
+        if number is None and self._placed:
+            number = self._search(text.encode("utf-8", "surrogatepass"))
+            if number is not None:
+                self._remember(text, number)
+        return number
+
+    def find_or_add(self, text: str) -> int:
+        """Return a text's number; the next one if it is not here."""
+        number = self.find(text)
+        if number is None:
+            number = len(self._ends)
+            self._blob += text.encode()
+            self._ends.append(len(self._blob))
+            self._remember(text, number)
+        return number
+
+    def _search(self, key: bytes) -> int | None:
+        slots, ends, blob = self._slots, self._ends, self._blob
         mask = len(slots) - 1
         at = hash(key) & mask
         while (number := slots[at]) >= 0:
-            if self._text(number) == key:
-                self._remember(text, number)
+            if blob[ends[number - 1] if number else 0 : ends[number]] == key:
                 return number
             at = (at + 1) & mask
         return None
 
-    def _text(self, number: int) -> bytearray:
-        return self._blob[self._ends[number - 1] if number else 0 : self._ends[number]]
-
     def _remember(self, text: str, number: int) -> None:
         if len(self.recent) >= RECENT_TEXTS:
+            self._place_recent()
             self.recent.clear()
         self.recent[text] = number
 
-    def _place(self, key: bytes, number: int) -> None:
-        slots = self._slots
-        mask = len(slots) - 1
-        at = hash(key) & mask
-        while slots[at] >= 0:
-            at = (at + 1) & mask
-        slots[at] = number
-
-    def _widen(self) -> None:
-        self._slots = array("i", [-1]) * (2 * len(self._slots))
-        for number in range(len(self._ends)):
-            self._place(bytes(self._text(number)), number)
+    def _place_recent(self) -> None:
+        """Add the texts to the hash table that are only in `recent`; all at once, since that is cheaper."""
+        count, slots = len(self._ends), self._slots
+        if count * _SPARSE > len(slots):
+            slots, self._placed = array("i", [-1]) * (1 << (count * _SPARSE).bit_length()), 0
+        mask, begin = len(slots) - 1, self._ends[self._placed - 1] if self._placed else 0
+        for number in range(self._placed, count):
+            end = self._ends[number]
+            at = hash(bytes(self._blob[begin:end])) & mask
+            while slots[at] >= 0:
+                at = (at + 1) & mask
+            slots[at], begin = number, end
+        self._slots, self._placed = slots, count
