@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any, NamedTuple
 
@@ -227,6 +228,30 @@ class ClaudeCode:
         name, session = f"projects/-w/{self.session}.jsonl", f"claude-code:{self.session}"
         history = [text for text, _ in self.seen]
         return Made("claude-code", name, session, [*steps, text_of(self.lines)], history, self.undone, self.said)
+
+
+def log_of(data: bytes, *, has_prompts: bool) -> bytes:
+    """The stream log of the run that wrote these lines of a transcript."""
+    first: dict[str, Row] = {}
+    for line in data.splitlines():
+        with suppress(ValueError):
+            row = json.loads(line)
+            first.setdefault(row.get("uuid", ""), row)
+    session = next(row["sessionId"] for row in first.values())
+    lines: list[Line] = [{"type": "system", "subtype": "init", "cwd": "/w", "session_id": session, "model": "m"}]
+    for row in first.values():
+        more: Row = {}
+        match row:
+            case {"type": "assistant"}:
+                more = {"message": row["message"]}
+            case {"type": "user", "message": {"content": content}} if has_prompts or isinstance(content, list):
+                more = {"message": row["message"], "parent_tool_use_id": None}
+            case {"subtype": "compact_boundary", "compactMetadata": facts}:
+                more = {"subtype": "compact_boundary", "compact_metadata": facts}
+            case _:
+                continue
+        lines.append({"type": row["type"], "uuid": row["uuid"], "session_id": session} | more)
+    return text_of(lines)
 
 
 def claude(*operations: str) -> Callable[[Random], Made]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from pathlib import Path
 
-from tests.importers.claude_lines import A, boundary, call, model, result, user
+import pytest
+from tests.importers.claude_lines import A, boundary, call, in_log, model, result, user
 from tests.importers.conftest import Importer
 from tests.importers.growing import same_after_kills, same_by_cuts, same_by_prefixes
+from tests.importers.import_files import import_paths
 
 from rightful.importers.claude_code.claude_transcript import ClaudeCode
+from rightful.importers.engine.checkpoints import Checkpoints
+from rightful.importers.shared.file_order import FileOrder
 from rightful.ledger import Ledger
 
 NAME = f"{A}.jsonl"
@@ -72,3 +77,36 @@ def test_the_samples_give_the_golden_ids(ledger: Ledger, imported: Importer, gol
     assert [report.conflicts for report in reports] == [0] * 6
     ids = {row.id: [row.type, row.session] for row in ledger.read()}
     assert ids == json.loads((golden / "claude-code.ids").read_text())
+
+
+@pytest.mark.parametrize("reader", [None, 2])
+def test_log_that_was_imported_before_its_transcript_gives_the_right_history(
+    reader: int | None, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log lacks the prompt, which the compaction covers. Reader 2 left the log's items before the prompt."""
+    spoken = [model("a2", "u1", "Done", stop="end_turn"), boundary("b3", "a2"), model("a5", "u4", "Fine")]
+    summary = user("u4", "b3", "so far", isCompactSummary=True)
+    log, transcript = tmp_path / "cc-session-1.log", tmp_path / NAME
+    log.write_bytes(written(*map(in_log, spoken[:1]), in_log(spoken[1]) | {"compact_metadata": {}}, in_log(spoken[2])))
+    transcript.write_bytes(written(user("u1", None, "Fix it"), *spoken[:2], summary, *spoken[2:]))
+    kept = Checkpoints(tmp_path / "imports", "ledger", ledger.log)
+
+    def import_both() -> None:
+        list(import_paths(ledger.log, [ClaudeCode()], [str(log), str(transcript)], stdin=BytesIO(), checkpoints=kept))
+
+    if reader is not None:
+        with monkeypatch.context() as patched:
+            patched.setattr(ClaudeCode, "READER_VERSION", reader)
+            patched.setattr(FileOrder, "moves", lambda *_: [])
+            import_both()
+    import_both()
+
+    texts = [item["content"] for item in ledger.history(f"claude-code:{A}").items]
+    assert texts == ["so far", "Fine"]
+    entries = ledger.transcript(f"claude-code:{A}").entries
+    assert [entry.text for entry in entries if entry.kind == "message"] == ["Fix it", "Done", "so far", "Fine"]
+    head = ledger.log.head()
+    import_both()
+    kept.again = True
+    import_both()
+    assert ledger.log.head() == head

@@ -16,7 +16,7 @@ import pytest
 from tests.amounts import cases
 from tests.importers.conftest import KINDS, MTIME_S
 from tests.importers.import_files import import_paths
-from tests.importers.made_conversations import CALL, OUTPUT, ROWS, Made
+from tests.importers.made_conversations import CALL, OUTPUT, ROWS, Made, log_of
 from tests.log.memory import MemoryRecorder
 
 from rightful.histories.service import Histories
@@ -54,6 +54,27 @@ def test_file_that_grows_gives_the_same_history(row: str, tmp_path: Path) -> Non
             for cut in [*cuts, len(step), len(step)]:
                 imported(log, made, step[:cut], tmp_path, kept)
         assert seen(log, made.session) == made.history, case
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row == "all" or row.startswith(("B4", "B5", "B7", "B8"))])
+def test_log_and_transcript_give_one_history_in_any_order(row: str, tmp_path: Path) -> None:
+    """The log of a run is imported before, within or after the import of the transcript of the same session."""
+    for case in range(CASES):
+        random = Random(f"{row} {case} log")
+        made = ROWS[row](random)
+        [whole] = made.steps
+        stream = made._replace(name="cc-session-1.log")
+        data = log_of(whole, has_prompts=row in {"B4", "B7", "B8"} and random.random() < 0.3)
+        cut, logs = random.randrange(len(whole)), [(stream, data[: random.randrange(len(data))]), (stream, data)]
+        log = Log(MemoryRecorder())
+        steps = random.choice(
+            [[*logs, (made, whole)], [(made, whole[:cut]), *logs, (made, whole)], [(made, whole), *logs]]
+        )
+        kept = Checkpoints(tmp_path / f"log-{case}", "ledger", log)
+        for what, data in steps:
+            imported(log, what, data, tmp_path, kept)
+        assert seen(log, made.session) == made.history, case
+        check_transcript(log, made, case)
 
 
 def imported(log: Log, made: Made, data: bytes, folder: Path, kept: Checkpoints | None = None) -> None:

@@ -86,15 +86,19 @@ def follow(log: Log, fold: Fold, session: str, after: int, until: int, *, is_new
 def _with_replacements(
     log: Log, placed: Mapping[str, Sequence[str]], rows: Iterable[Stored], until: int
 ) -> Iterator[Stored]:
-    """Yield rows. The rows of a replacement follow the withdrawn event, and are omitted at their own position."""
+    """Yield rows. Those that have the place of another event follow it, and are omitted at their own position."""
     moved = {id_ for ids in placed.values() for id_ in ids}
-    for row in rows:
-        if row.envelope.id in moved:
-            continue
+
+    def with_followers(row: Stored) -> Iterator[Stored]:
         yield row
         for id_ in placed.get(row.envelope.id, ()) if row.envelope.revision == 1 else ():
-            found = (new for new in log.of_id(id_) if new.position <= until)
-            yield from (new for new in found if new.envelope.session == row.envelope.session)
+            for new in log.of_id(id_):
+                if new.position <= until and new.envelope.session == row.envelope.session:
+                    yield from with_followers(new)
+
+    for row in rows:
+        if row.envelope.id not in moved:
+            yield from with_followers(row)
 
 
 def fold_rows(fold: Fold, rows: Iterable[Stored], *, is_new: bool = False) -> None:

@@ -6,6 +6,9 @@ second withdrawal cannot be undone: to withdraw the revision once more, write a 
 An importer withdraws the events that its newer reader does not derive. It adds to `extra`: `reader`, the version of
 that reader, and `instead`, the ids of the events that it derived from the same line. Those take the place of the
 withdrawn event, wherever they are in the ledger, so an upgraded ledger shows the same as a new one.
+
+An importer that reads a tool's own transcript after a log of the same session places the log's items in the same way,
+behind the item that they follow in the transcript. It names `NO_REVISION`, so nothing is withdrawn.
 """
 
 from __future__ import annotations
@@ -13,12 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from rightful import limits
 from rightful.encoding.envelope import body_of
 from rightful.log.classify import ACCEPTED
 from rightful.log.rows import Stored
 
 WITHDRAWAL = "event.withdrawn"
 """The type of the event that withdraws a revision of another."""
+
+NO_REVISION = limits.SEQ_MAX
+"""A revision that no event has: a withdrawal of it only gives places."""
 
 
 class Withdrawal(NamedTuple):

@@ -82,6 +82,10 @@ class Chain:
 
     Args:
         value: The session's name without its namespace.
+
+    Attributes:
+        at_rest: Whether the model has answered, and is not working.
+        is_begun: Whether an item or a compaction was read. If not, a compaction covers other files.
     """
 
     def __init__(self, value: str) -> None:
@@ -90,13 +94,13 @@ class Chain:
         self._shown: dict[str, int] = {}  # the lines of the view, with the number of their items in it
         self._others: set[str] = set()  # marks of the other lines
         self._leaf: str | None = None
-        self._at_rest = False
+        self.at_rest = False
         self._is_forked = False
         self._recent: dict[str, Ref] = {}
         self._prompts: list[tuple[str, Ref]] = []
         self._left: list[str] = []
         self._boundaries: list[str] = []
-        self._is_begun = False
+        self.is_begun = False
         self._anchor: Ref | None = None  # the line of an expected summary, and the number of kept items that follow it
         self._copied: str | None = None  # the copy that was read last, or a line that follows it
         self._front = (
@@ -109,13 +113,13 @@ class Chain:
             "view": [line if place == 0 else [line, place] for line, place in self._view],
             "others": "".join(sorted(self._others)),
             "leaf": self._leaf,
-            "rest": self._at_rest,
+            "rest": self.at_rest,
             "forked": self._is_forked,
             "recent": list(self._recent.items()),
             "prompts": self._prompts,
             "left": self._left,
             "boundaries": self._boundaries,
-            "begun": self._is_begun,
+            "begun": self.is_begun,
             "anchor": self._anchor,
             "front": self._front,
             "copied": self._copied,
@@ -128,17 +132,12 @@ class Chain:
             self._shown[line] = self._shown.get(line, 0) + 1
         marks = state["others"]
         self._others = {marks[at : at + _MARK_CHARS] for at in range(0, len(marks), _MARK_CHARS)}
-        self._leaf, self._at_rest, self._is_forked = state["leaf"], state["rest"], state["forked"]
+        self._leaf, self.at_rest, self._is_forked = state["leaf"], state["rest"], state["forked"]
         self._recent = {line: (ref[0], ref[1]) for line, ref in state["recent"]}
         self._prompts = [(parent, (ref[0], ref[1])) for parent, ref in state["prompts"]]
         self._left, self._boundaries = list(state["left"]), list(state["boundaries"])
-        self._is_begun, self._front, self._copied = state["begun"], state["front"], state["copied"]
+        self.is_begun, self._front, self._copied = state["begun"], state["front"], state["copied"]
         self._anchor = None if state["anchor"] is None else (state["anchor"][0], state["anchor"][1])
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether an item of the history or a compaction was read. If not, a compaction covers other files."""
-        return self._is_begun
 
     def knows(self, line: object) -> bool:
         """Return whether a line with this id was already read."""
@@ -158,7 +157,7 @@ class Chain:
             return None
         if self._leaf is not None:
             self._left = [*self._left, self._leaf][-_LEFT:]
-        if not self._at_rest or self._is_forked:
+        if not self.at_rest or self._is_forked:
             self._prompts = []  # later items may belong to two branches, so no range covers one branch
             return None
         first = self._prompts[sibling][1]
@@ -191,7 +190,7 @@ class Chain:
         gaps = list(_gaps(kept, end))
         covers = [self._range(first, last) for first, last in gaps]
         extra = {**facts, "boundary": ident}
-        self._anchor, self._front, self._prompts, self._recent, self._is_begun = None, 0, [], {}, True
+        self._anchor, self._front, self._prompts, self._recent, self.is_begun = None, 0, [], {}, True
         if kept and gaps and keeps.anchor not in (None, ident):
             self._anchor = keeps.anchor, len(kept)
             extra["summary"] = self._item((keeps.anchor, 0))
@@ -221,7 +220,7 @@ class Chain:
             self._front, self._anchor = len(own) + self._anchor[1], None
         else:
             self._view += own
-        self._is_begun = self._is_begun or bool(own)
+        self.is_begun = self.is_begun or bool(own)
         if uuid is None:
             return
         if not own:
@@ -253,13 +252,9 @@ class Chain:
             parent: The line that it follows.
             prompt: Its item.
         """
-        self._at_rest = False
+        self.at_rest = False
         if isinstance(parent, str):
             self._prompts = [*self._prompts[1 - _PROMPTS :], (parent, prompt)]
-
-    def rest(self, *, at_rest: bool) -> None:
-        """Set whether the model has answered, or is still working."""
-        self._at_rest = at_rest
 
     # -- the view ----------------------------------------------------------------------------
 

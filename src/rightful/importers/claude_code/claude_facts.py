@@ -15,26 +15,19 @@ _BESIDE = (("version", "version"), ("claude_code_version", "version"), ("gitBran
 
 
 class Facts:
-    """The facts of a session's start, collected line by line."""
+    """The facts of a session's start, collected line by line.
 
-    def __init__(self) -> None:
-        self._told: Wire = {}
+    Attributes:
+        told: The known facts.
+    """
 
-    @classmethod
-    def of(cls, state: Mapping[str, Any]) -> Facts:
-        """Return the facts of that state."""
-        facts = cls()
-        facts._told = dict(state)
-        return facts
-
-    def state(self) -> Wire:
-        """Return the known facts."""
-        return self._told
+    def __init__(self, told: Wire | None = None) -> None:
+        self.told = dict(told or {})
 
     @property
     def are_whole(self) -> bool:
         """Whether all facts are known."""
-        return self._told.keys() >= {"cwd", "model"}
+        return self.told.keys() >= {"cwd", "model"}
 
     def learn(self, value: Mapping[str, Any], resumed: list[str]) -> Wire | None:
         """Return all known facts if a line adds one; None if it adds nothing.
@@ -48,19 +41,19 @@ class Facts:
         more = {
             name: said
             for name, said in (("cwd", value.get("cwd")), ("model", model))
-            if name not in self._told and isinstance(said, str) and said and said != SYNTHETIC
+            if name not in self.told and isinstance(said, str) and said and said != SYNTHETIC
         }
         if not more:
             return None
         extra = {name: value[said] for said, name in _BESIDE if isinstance(value.get(said), str) and value[said]}
-        if resumed and "resumes" not in self._told.get("extra", {}):
+        if resumed and "resumes" not in self.told.get("extra", {}):
             extra["resumes"] = f"{NAMESPACE}:{resumed[-1]}"
             if len(resumed) > 1:
                 extra["ancestors"] = [f"{NAMESPACE}:{raw}" for raw in resumed]
-        self._told = self._told | more
-        if extra := extra | self._told.get("extra", {}):
-            self._told["extra"] = extra
-        return dict(self._told)
+        self.told = self.told | more
+        if extra := extra | self.told.get("extra", {}):
+            self.told["extra"] = extra
+        return dict(self.told)
 
 
 def described(value: Mapping[str, Any]) -> Wire:

@@ -26,9 +26,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rightful import limits, times
 from rightful.errors import InvalidEventError
@@ -49,9 +49,14 @@ from rightful.importers.claude_code.claude_recognition import is_claude_code
 from rightful.importers.claude_code.queued_prompts import Queue, prompt_of
 from rightful.importers.engine.compacted_files import HeadsReader
 from rightful.importers.engine.formats import APPENDED, End, GrowingKind, Origin, Wire
+from rightful.importers.shared.file_order import FileOrder
 from rightful.importers.shared.foreign_fields import digest, key_of, moment_us
 from rightful.importers.shared.record_parts import ITEMS
 from rightful.importers.sources.text_files import Found, Problem
+
+if TYPE_CHECKING:
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
 
 _ENVELOPE = frozenset(
     {
@@ -78,8 +83,8 @@ class ClaudeCode(GrowingKind):
 
     NAME = NAMESPACE
     GROWS = APPENDED
-    STATE_VERSION = 3
-    READER_VERSION = 2
+    STATE_VERSION = 4
+    READER_VERSION = 3
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object has fields that only a transcript, a stream log or a subagent's description has."""
@@ -106,6 +111,7 @@ class ClaudeCodeReader(HeadsReader):
         self._facts: dict[str, Facts] = {}
         self._chains: dict[str, Chain] = {}
         self._queues: defaultdict[str, Queue] = defaultdict(Queue)
+        self._order = FileOrder(ClaudeCode.READER_VERSION)
         self._seen: Counter[str] = Counter()
         self._used: list[Any] = []
         self._talked = False
@@ -117,9 +123,10 @@ class ClaudeCodeReader(HeadsReader):
         return {
             "owners": self._owners.state(),
             "at_us": self._at_us,
-            "facts": {value: facts.state() for value, facts in self._facts.items()},
+            "facts": {value: facts.told for value, facts in self._facts.items()},
             "chains": {value: chain.state() for value, chain in self._chains.items()},
             "queues": {value: queue.state() for value, queue in self._queues.items()},
+            "order": self._order.state(),
             "seen": dict(self._seen),
             "used": self._used,
             "talked": self._talked,
@@ -130,11 +137,12 @@ class ClaudeCodeReader(HeadsReader):
         """Continue from a state."""
         self._owners.restore(state["owners"])
         self._at_us = state["at_us"]
-        self._facts = {value: Facts.of(facts) for value, facts in state["facts"].items()}
+        self._facts = {value: Facts(facts) for value, facts in state["facts"].items()}
         for value, chain in state["chains"].items():
             self._chains[value] = Chain(value)
             self._chains[value].restore(chain)
         self._queues.update({value: Queue.of(queue) for value, queue in state["queues"].items()})
+        self._order.restore(state["order"])
         self._seen = Counter(state["seen"])
         self._used = list(state["used"])
         self._talked = state["talked"]
@@ -209,6 +217,10 @@ class ClaudeCodeReader(HeadsReader):
             case _:
                 yield from self._other(line, kind)
 
+    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
+        """Return withdrawals of earlier forms of compactions, and the places of items that a log recorded first."""
+        return [*super().after(log, events, receipts), *self._order.moves(log, events, receipts)]
+
     def finish(self, end: End) -> Iterator[Wire | Problem]:
         """Yield notes on the file as a whole."""
         del end
@@ -279,14 +291,15 @@ class ClaudeCodeReader(HeadsReader):
             if isinstance(event, Problem):
                 yield event
                 continue
-            if is_prompt(event) and queue is not None and self._repeats(line, chain, queue, event["content"]):
+            is_of_user = is_prompt(event)
+            if is_of_user and queue and queue.repeats(event["content"], line.ident, is_copy=chain is None):
                 yield self._data(line, kind)
                 continue
-            if chain is not None and is_prompt(event):
+            if chain is not None and is_of_user:
                 if line.owner.agent is None:
                     yield from self._asked(line, chain, _ref(line, event))
             elif chain is not None and (at_rest := _is_at_rest(kind, message, event)) is not None:
-                chain.rest(at_rest=at_rest)
+                chain.at_rest = at_rest
                 if at_rest and queue is not None:
                     queue.rest()
             if event["type"] in ITEMS:
@@ -322,14 +335,11 @@ class ClaudeCodeReader(HeadsReader):
             yield from self._started(nested)
         yield from self._spoken(nested, kind)
 
-    def _repeats(self, line: Line, chain: Chain | None, queue: Queue, content: object) -> bool:
-        """Return whether a line of the user, or its original, repeats a prompt of an attachment."""
-        return queue.is_repeat(line.ident) if chain is None else queue.repeats(content, line.ident)
-
     def _asked(self, line: Line, chain: Chain, prompt: Ref) -> Iterator[Wire]:
         """Yield the items that the user undid by rewinding."""
         parent = line.value.get("parentUuid")
         if (popped := chain.went_back(line.ident, parent)) is not None:
+            self._order.add([popped["key"]])
             yield line.common | popped
         chain.asked(parent, prompt)
 
@@ -345,7 +355,7 @@ class ClaudeCodeReader(HeadsReader):
         event = said_by_user(line, 0, found[0])
         if chain is not None:
             queue.give(*found)
-            chain.rest(at_rest=False)
+            chain.at_rest = False
         self._follow(line, [_ref(line, event)], chain)
         yield event
 
@@ -369,6 +379,8 @@ class ClaudeCodeReader(HeadsReader):
             event = chain.compacted(line.ident, facts, mode, line.value.get("logicalParentUuid"))
             if event is not None:
                 event = line.common | event
+                if not line.is_of_log:
+                    self._order.add([event["key"]])
                 if is_head:
                     self.add_head(event)
                 yield event
@@ -408,6 +420,8 @@ class ClaudeCodeReader(HeadsReader):
         """Add a line to the chain that it changes, or a copy to its session's chain."""
         uuid = line.value.get("uuid")
         if chain is not None:
+            if not line.is_of_log:
+                self._order.add(key_of(line.owner.value, *ref) for ref in items)
             chain.follow(uuid if isinstance(uuid, str) else None, line.value.get("parentUuid"), items)
         elif isinstance(uuid, str) and (chain := self._chain(line)) is not None:
             chain.copy(uuid)

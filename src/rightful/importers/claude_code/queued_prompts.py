@@ -99,13 +99,16 @@ class Queue:
         if isinstance(line, str):
             self._lines.append(_mark(line))
 
-    def repeats(self, prompt: object, line: str) -> bool:
+    def repeats(self, prompt: object, line: str, *, is_copy: bool) -> bool:
         """Add a line of the user; return whether it repeats an earlier prompt of an attachment.
 
         Args:
             prompt: Its text.
             line: Its id.
+            is_copy: Whether it is a copy of an earlier line.
         """
+        if is_copy:
+            return self.is_repeat(line)
         mark, is_taken, self._is_taken = _mark(prompt), self._is_taken, False
         named, is_in_turn = _mark(line) in self._lines, mark in self._in_turn
         is_repeated = named or is_in_turn or (is_taken and self._given[mark] > 0 and self._waiting[mark] <= 0)

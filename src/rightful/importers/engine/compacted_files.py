@@ -127,7 +127,7 @@ def _planned(log: Log, head: _Head, until: int) -> Wire | Receipt:
         until = min(until, own[0].position - 1)
     session = head.event["session"]
     for row in _rows(log, session, [_COMPACTED], log.head()):
-        if row.envelope.id != head.id and row.envelope.producer == head.event["producer"] and _is_same(row, head.event):
+        if row.envelope.id != head.id and row.envelope.producer == head.event["producer"] and is_same(row, head.event):
             return head.event if _BOUNDARY in head.event.get("extra", {}) else _duplicate(row)
     if next(_rows(log, session, ITEMS, until), None) is None:
         return head.event
@@ -138,7 +138,7 @@ def _rows(log: Log, session: str, types: Any, until: int) -> Iterator[Stored]:  
     return (row for page in log.of_session(session, types, until=until) for row in page) if until else iter(())
 
 
-def _is_same(row: Stored, event: Wire) -> bool:
+def is_same(row: Stored, event: Wire) -> bool:
     """Return whether a row is the same compaction: the same boundary, or else the same content."""
     if row.body is None:
         return False

@@ -38,7 +38,7 @@ from rightful.identity import composite_key, event_id
 from rightful.importers.engine.formats import GrowingReader, OlderReading, Wire
 from rightful.importers.shared.foreign_fields import moment_us
 from rightful.importers.sources.text_files import Found
-from rightful.log.withdrawals import WITHDRAWAL, Withdrawal, withdrawal_of
+from rightful.log.withdrawals import NO_REVISION, WITHDRAWAL, Withdrawal, withdrawal_of
 
 if TYPE_CHECKING:
     from rightful.encoding.envelope import Envelope
@@ -110,7 +110,8 @@ class Derived:
             found = withdrawals(self._log, session)
             undone = {withdrawal.of for _, withdrawal in found}
             for envelope, withdrawal in found:
-                if withdrawal.reader is not None and withdrawal.id not in undone:
+                is_of_reader = withdrawal.reader is not None and withdrawal.revision != NO_REVISION
+                if is_of_reader and withdrawal.id not in undone:
                     known.setdefault(withdrawal.of, []).append((envelope, withdrawal))
         return known
 

@@ -53,8 +53,8 @@ class Fact:
         turn: The turn of its first row.
         index: The lowest index of its rows in that turn; None where they have none.
         position: The position of its first row.
-        place: Its place among the facts of its session: its position and 0, or, of what a newer reader derived in the
-            place of a withdrawn event, the position of that and which one it is, from 1.
+        place: Its place among the facts of its session: its position, or the place of the event that it follows by a
+            withdrawal (`rightful.log.withdrawals`) and which one it is, from 1.
         row: The row whose content is shown.
         body: What that row says; None once it is erased, and where nothing can be shown.
         conflicts: The rows in quarantine.
@@ -78,7 +78,7 @@ class Fact:
         self.producer = envelope.producer
         self.turn = envelope.turn
         self.position = rows[0].position
-        self.place = (self.position, 0)
+        self.place: tuple[int, ...] = (self.position,)
         indexes = [row.envelope.index for row in rows if row.envelope.turn == envelope.turn]
         self.index = min([index for index in indexes if index is not None], default=None)
         self.row = leading
@@ -113,6 +113,14 @@ class Fact:
 def _emptied(row: Stored) -> Stored:
     """Return a row of whose payload only is left whether it was erased."""
     return row if row.payload is None else row._replace(payload=b"")
+
+
+def _place_behind(id_: str, placed: dict[str, tuple[str, ...]], found: dict[str, Fact]) -> None:
+    """Place facts behind the one that they follow, and those that follow them."""
+    known = [found[new] for new in placed.get(id_, ()) if id_ in found and new in found]
+    for number, fact in enumerate(known, 1):
+        fact.place = (*found[id_].place, number)
+        _place_behind(fact.id, placed, found)
 
 
 def _place_again(found: dict[str, Fact], repeat: Fact) -> None:
@@ -206,10 +214,9 @@ class SessionRows:
         nothing: frozenset[int] = frozenset()
         withdrawn = in_force(self._withdrawals)
         found = {id_: Fact(rows, withdrawn.get(id_, nothing), keeps=self._keeps) for id_, rows in self._rows.items()}
-        for id_, ids in replacements(self._withdrawals).items():
-            if id_ in found:
-                for number, fact in enumerate((found[new] for new in ids if new in found), 1):
-                    fact.place = (found[id_].position, number)
+        placed = replacements(self._withdrawals)
+        for id_ in placed.keys() - {new for ids in placed.values() for new in ids}:
+            _place_behind(id_, placed, found)
         for fact in [fact for fact in found.values() if fact.kind == "data" and _is_ours(fact)]:
             del found[fact.id]
             self.is_overwritten = self.is_overwritten or getattr(fact.body, "name", None) == OVERWRITING
@@ -219,8 +226,8 @@ class SessionRows:
     def _ordered(self, facts: list[Fact]) -> list[Fact]:
         """Turns by their first row; within one by index, and what has none behind what came before it."""
         highest: dict[str, int] = {}
-        starts: dict[str, tuple[int, int]] = {turn: (position, 0) for turn, position in self.turns.items()}
-        keys: dict[str, tuple[tuple[int, int], int, int, tuple[int, int]]] = {}
+        starts: dict[str, tuple[int, ...]] = {turn: (position,) for turn, position in self.turns.items()}
+        keys: dict[str, tuple[tuple[int, ...], int, int, tuple[int, ...]]] = {}
         known = sorted(facts, key=lambda fact: fact.place)
         for fact in known:
             if fact.turn is not None:
