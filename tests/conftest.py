@@ -6,6 +6,7 @@ import os
 from collections import Counter
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests import amounts
 
 
@@ -16,6 +17,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--all"):
         os.environ[amounts.VARIABLE] = "1"
+    settings.register_profile(  # no time limit for an example, since machines can be loaded
+        "rightful",
+        deadline=None,
+        max_examples=amounts.examples(100),
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("rightful")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -70,6 +70,16 @@ def test_a_name_whose_only_message_was_withdrawn_is_not_known(order: tuple[int, 
         same(events, never, through)
 
 
+def test_link_of_a_sanitised_name_makes_its_other_session_known() -> None:
+    """Also if a revision of it is withdrawn that was never written: that withdraws nothing."""
+    link = linked("t:a_b", "t:a-b", alias=True, key="alias link")
+    events = [FIRST, GRADE, link]
+    nothing = {"key": "nothing", "id": event_id("hook", "alias link"), "revision": 2}
+
+    same([*events, told("event.withdrawn", "t:a/b", 10, nothing)], events, 4)
+    assert beliefs(Projected(log_of(*events)), 3)[1] == {"ambiguous_grades": 1}  # type: ignore[arg-type]
+
+
 def test_another_message_of_the_name_counts_from_its_own_position() -> None:
     events = [FIRST, GRADE, MESSAGE, UNSAID, mentioned("t:a b", key="again")]
 

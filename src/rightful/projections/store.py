@@ -41,7 +41,7 @@ from rightful.projections.facts.session_names import Names
 from rightful.projections.projection_environment import HeldError, UnfitError, delete, make, with_opened
 from rightful.storage.environment import store_files
 
-VERSION = 10
+VERSION = 11
 """Version of this form; raised by any change of what is folded or how it is stored."""
 
 CHUNK_ROWS = 65_536
@@ -61,6 +61,7 @@ _LISTS: dict[str, Any] = {
     "published": list[tuple[int, str]],
     "retired": list[Retirement],
     "taken_back": list[tuple[int, str]],
+    "alias_links": list[tuple[int, int]],
     "quarantine": dict[str, dict[int, int]],
     "withdrawn": dict[str, list[tuple[int, int, str, str]]],
     "named": dict[str, dict[int, tuple[int, str]]],

@@ -169,6 +169,7 @@ class Facts:
         unread: The same for rows of other types, such as messages, which only show that a session exists.
         awaited: The ids that withdrawals name, also those of rows that are not folded yet.
         met_sessions: The sessions of withdrawn rows and of withdrawals that have no `mentions` yet.
+        alias_links: (position, other session) of each link of a sanitised name, which joins no run.
         met_links: The ids of withdrawn links whose other sessions have no `mentions` yet.
         mentions: For each name of which a row was withdrawn, or is a withdrawal, the rows that make it known, through
             the first that no withdrawal names, and all its starts; by position.
@@ -206,6 +207,7 @@ class Facts:
         self.published: list[tuple[int, str]] = []
         self.retired: list[Retirement] = []
         self.taken_back: list[tuple[int, str]] = []
+        self.alias_links: list[tuple[int, int]] = []
         self.quarantine: dict[str, dict[int, int]] = {}
         self.withdrawn: dict[str, list[tuple[int, int, str, str]]] = {}
         self.named: dict[str, dict[int, tuple[int, str]]] = {}
@@ -330,6 +332,7 @@ class Facts:
         session = self.names.number(_session(envelope), position, alias=body.alias)
         other = self.names.number(body.other, position)
         if body.alias:  # it may be another session's name, and no alias goes through a link
+            self.alias_links.append((position, other))
             self.touch_all([session, other])
             return
         unlink = envelope.type == "session.unlinked"

@@ -55,6 +55,7 @@ def _mentions(log: Log, facts: Facts, number: int) -> list[Mention]:
 
 def _as_other(log: Log, facts: Facts, number: int) -> list[Mention]:
     positions = facts.links["pos"][np.flatnonzero(facts.links["other"] == number)].tolist()
+    positions += [position for position, other in facts.alias_links if other == number]
     rows = (next(iter(log.scan(position - 1, position)))[0] for position in positions)
     return [Mention(row.position, is_start=False, id=row.envelope.id) for row in rows]
 
