@@ -147,17 +147,17 @@ def _coverage(
 
 
 def _conflict(ledger: Ledger) -> str | None:
-    """Return how many rows are in conflict, and where they can be seen; None if there are none."""
+    """Return how many rows conflict with an earlier row, and where they can be seen; None if there are none."""
     from rightful.projections.credit.runs import quarantine_of
 
     facts = ledger.projected().catch_up()
     rows = quarantine_of(facts, facts.watermark).unusable
     if not len(rows):
         return None
-    return (
-        f"{len(rows):,} rows are in conflict: they have the id of another row and other content. "
-        f"`rightful explain '#{rows[-1]}'` shows the last of them."
-    )
+    outcomes = [row.envelope.outcome for at in rows for page in ledger.log.scan(int(at) - 1, int(at)) for row in page]
+    count = outcomes.count("conflict")
+    have, last = ("row has", "it") if count == 1 else ("rows have", "the last of them")
+    return f"{count:,} {have} the id of another row and other content. `rightful explain '#{rows[-1]}'` shows {last}."
 
 
 def _days(args: argparse.Namespace) -> int:
