@@ -63,6 +63,22 @@ def test_a_walk_counts_what_it_does_not_look_at_by_suffix(tmp_path: Path) -> Non
     assert others == {".md": 3, ".log": 1, "": 2, ".gz": 1}
 
 
+def test_walk_omits_files_that_are_read_with_another_file(tmp_path: Path) -> None:
+    """Grok's `summary.json` and gptme's `config.toml` were reported as skipped, though they were read."""
+    names = ("g/summary.json", "g/chat_history.jsonl", "c/config.toml", "c/conversation.jsonl", "d/summary.json")
+    for name in (*names, "d/config.toml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    others: Counter[str] = Counter()
+
+    found = list(walk(str(tmp_path), others=others))
+
+    assert found == [
+        f"{tmp_path}/{name}" for name in ("c/conversation.jsonl", "d/summary.json", "g/chat_history.jsonl")
+    ]
+    assert others == {".toml": 1}
+
+
 def test_a_walk_looks_at_the_stream_logs_of_claude_code(tmp_path: Path) -> None:
     for name in ("cc-session-20260801.log", "cc-session-x.txt", "other.log", "x-cc-session-1.log"):
         (tmp_path / name).write_text("{}")
@@ -118,6 +134,9 @@ def test_a_folder_holds_just_the_files_that_a_walk_yields(tmp_path: Path) -> Non
         "e/node_modules/f/g.json",
         "l/h.json",
         "cc-session-1.log",
+        "grok/chat_history.jsonl",
+        "grok/summary.json",
+        "other/summary.json",
     )
     for name in (*names, "l/store/x", "l/ledger.lock"):
         path = tmp_path / "in" / name

@@ -21,7 +21,8 @@ SUFFIXES = (".json", ".jsonl")
 _LOG = ("cc-session-", ".log")  # prefix and suffix of the stream logs of Claude Code that runners write
 
 _MAIN = "conversation.jsonl"  # gptme's transcript; its event log and its checkpoints are in the same folder
-_CONFIG = "config.toml"  # read with gptme's transcript
+_READ_WITH = {"config.toml": _MAIN, "summary.json": "chat_history.jsonl"}
+"""Files that are read with another file of their folder: gptme's configuration, and the summary in Grok's store."""
 
 _PACKED = ".jsonl.zst"  # suffix of a rollout that Codex compressed (codex-rs/rollout/src/compression.rs)
 
@@ -77,7 +78,7 @@ def walk(
                     logs.append(item)
                 else:
                     yield item
-            elif others is not None and not (entry.name == _CONFIG and entries[0].name == _MAIN):
+            elif others is not None:
                 others[os.path.splitext(entry.name)[1]] += 1  # noqa: PTH122 - a name is counted, no path is built
         folders = (entry for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
         waiting.extend(entry.path for entry in folders if entry.name not in _OTHERS)
@@ -111,6 +112,8 @@ def would_walk(folder: str, path: str, *, databases: bool = False) -> bool:
     below = [own, *(above for above in own.parents if root in above.parents)]
     if any(part.name in _OTHERS or part.is_symlink() for part in below):
         return False
+    if own.name in _READ_WITH and own.with_name(_READ_WITH[own.name]).exists():
+        return False
     if not own.is_dir() and not (is_opened(own.name, databases=databases) and own.is_file()):
         return False
     return not any(all((part / name).exists() for name in _LEDGER) for part in (*below, root))
@@ -123,8 +126,10 @@ def _entries(folder: str, most: int) -> list[os.DirEntry[str]] | Problem:
             entries = sorted(islice(listing, most), key=lambda entry: (entry.name != _MAIN, entry.name))
     except OSError as error:
         return Problem(None, f"could not be read: {error.strerror}")
-    is_ledger = {entry.name for entry in entries} >= _LEDGER
-    return Problem(None, "a ledger; not searched", lost=False) if is_ledger else entries
+    names = {entry.name for entry in entries}
+    if names >= _LEDGER:
+        return Problem(None, "a ledger; not searched", lost=False)
+    return [entry for entry in entries if _READ_WITH.get(entry.name) not in names]
 
 
 def _file(entry: os.DirEntry[str]) -> str | tuple[str, Problem]:
