@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.importers import reading_lines
 from tests.importers.conftest import Importer
+from tests.importers.growing import import_once, put
 from tests.importers.reading_lines import MTIME, SAMPLES, Row, data_of, id_of, notes, of, told, written
 
 from rightful.errors import InvalidEventError
@@ -115,8 +116,25 @@ def test_a_long_message_is_recorded_in_few_states() -> None:
 def test_what_waits_of_a_message_that_is_not_closed_is_said() -> None:
     events = read(*map(text, ["word "] * 100))
 
-    assert notes(events) == ["the file ends within a text; its last characters wait for the next lines: 30"]
+    what = "the file ends within a text: its last 30 characters wait for the next lines"
+    assert notes(events) == [f"{what}. If none come, import the file again to store them"]
     assert told(events, MESSAGE, "content")[-1] == "word " * 94
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"type":"te'])
+def test_next_import_stores_the_rest_of_a_message_that_did_not_grow(
+    ledger: Ledger, tmp_path: Path, torn: bytes
+) -> None:
+    """A stream that crashed within a message has no more lines."""
+    path = tmp_path / "grok-trajectories" / "41c2.jsonl"
+    lengths = []
+    for rows in (100, 100, 100, 101):
+        put(path, written(map(text, ["word "] * rows)) + torn)
+        report = import_once(ledger, Grok(), path)
+        [entry] = [entry for entry in ledger.transcript("grok:41c2").entries if entry.kind == "message"]
+        lengths.append((len(str(entry.text)), "import the file again" in str(report.problems)))
+
+    assert lengths == [(470, True), (500, False), (500, False), (500, True)]
 
 
 def test_other_text_a_call_or_the_end_close_a_message() -> None:

@@ -305,10 +305,16 @@ class Reading:
         if place is None:
             return None
         if self._all is None:
-            return place, place.offset, _edges(self.file.stream, place.offset)
+            return place, max(place.offset, self.file.size), _edges(self.file.stream, place.offset)
         if self._all.size - place.offset > limits.EVENT_BYTES:
             return None  # the bytes after the place would be held in memory when reading continues
         return place, self._all.size, [self._all.sha256]
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether the file has other bytes than at the last import, an incomplete last line included."""
+        extent, kept = self.extent(), self.kept
+        return not self.fits or extent is None or kept is None or extent[:2] != (kept.place, kept.size)
 
     @property
     def digest(self) -> str:
@@ -358,11 +364,7 @@ def _sweep(folder: Path, now_s: float) -> None:
 
 
 def _write_atomically(folder: Path, name: str, data: bytes) -> None:
-    """Write a file atomically, without syncing: it is a cache and need not survive a power failure.
-
-    Raises:
-        OSError: It cannot be written.
-    """
+    """Write a file atomically, without syncing: it is a cache and need not survive a power failure."""
     half = folder / f".{os.urandom(4).hex()}-{name}"
     try:
         with _create_private(half) as file:

@@ -91,10 +91,12 @@ class End(NamedTuple):
         sha256: SHA-256 of the bytes that were read, in hexadecimal; empty for an append-only file, which is
             not read from its beginning.
         is_whole: Whether all of it could be read.
+        has_grown: Whether it has other bytes than at the last import.
     """
 
     sha256: str
     is_whole: bool
+    has_grown: bool = True
 
 
 class Reader(Protocol):

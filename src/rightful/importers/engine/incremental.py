@@ -56,7 +56,7 @@ class GrowingImport:
 
     def append_to(self, run: FileImport) -> None:
         """Append the events of the new part, and store a checkpoint."""
-        lines, reader, checkpoint = self._reading.lines, self._reader, self._reading.kept
+        lines, reader = self._reading.lines, self._reader
         self._add_known_problems(run)
         renewal = self._prepare_renewal(run)
         appended = kept = self._reading.begin.offset
@@ -73,7 +73,8 @@ class GrowingImport:
                 if appended - kept >= limits.CHECKPOINT_EVERY_BYTES and self._reading.fits and renewal is None:
                     kept = appended
                     self._save_checkpoint(run)
-        run.finish(reader, End(self._reading.digest, run.is_whole))
+        has_grown = self._reading.has_grown
+        run.finish(reader, End(self._reading.digest, run.is_whole, has_grown))
         begin = self._reading.begin.offset
         run.report.span = Span(begin, lines.offset, max(self._reading.file.size, lines.offset))
         if renewal is not None:
@@ -83,7 +84,7 @@ class GrowingImport:
             if run.has_internal_error:
                 return
             run.withdraw(renewal)
-        if checkpoint is None or not self._reading.fits or lines.place != checkpoint.place:
+        if has_grown:
             self._save_checkpoint(run)
 
     def _prepare_renewal(self, run: FileImport) -> Renewal | None:

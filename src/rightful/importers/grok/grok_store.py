@@ -139,7 +139,7 @@ def _parts(kind: str, value: Mapping[str, Any]) -> Iterator[Part]:
             more = extra(without(value, "type", "summary", "content"))
             yield Part("thought.recorded", ("thought",), {"content": _thought(value), **more})
         case "tool_result":
-            fields = {"call": _id(value, "tool_call_id"), "output": value.get("content"), "complete": True}
+            fields = {"call": call_id(value, "tool_call_id"), "output": value.get("content"), "complete": True}
             more = extra(without(value, "type", "tool_call_id", "content"))
             yield Part("tool_result.snapshotted", ("result",), {**fields, **more})
         case _:
@@ -155,7 +155,8 @@ def _calls(calls: object) -> Iterator[Part]:
         if not isinstance(call, dict):
             raise InvalidEventError(f"Expected `object`, got `{json_type(call)}`", f"$.tool_calls[{place}]")
         name = call.get("name")
-        fields = {"call": _id(call, "id", f"$.tool_calls[{place}]"), "arguments": arguments_of(call.get("arguments"))}
+        ident = call_id(call, "id", f"$.tool_calls[{place}]")
+        fields = {"call": ident, "arguments": arguments_of(call.get("arguments"))}
         named = {"name": name} if isinstance(name, str) else {}
         more = extra(without(call, "id", "name", "arguments"))
         yield Part("tool_call.snapshotted", ("call", place), {**fields, **named, "complete": True, **more})
@@ -181,7 +182,12 @@ def _thought(value: Mapping[str, Any]) -> str | None:
     return "\n".join(text for text in texts if isinstance(text, str)) or None
 
 
-def _id(value: Mapping[str, Any], name: str, place: str = "$") -> str:
+def call_id(value: Mapping[str, Any], name: str, place: str = "$") -> str:
+    """Return the id of a call.
+
+    Raises:
+        InvalidEventError: There is none.
+    """
     found = value.get(name)
     if not isinstance(found, str) or not found:
         raise InvalidEventError("Expected the id of a call", f"{place}.{name}")

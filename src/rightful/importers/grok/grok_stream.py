@@ -15,11 +15,9 @@ but only for files in a folder `grok-trajectories`, which are named after the se
 files are not imported. Its times are the file's. The key of an event is the line's number among the objects and its
 content.
 
-A `chat_history.jsonl` belongs to Grok's own session store: see `grok_store`.
-
 The text of a line is in `data` (grok 1.0, RunMaestro/Maestro issue 1485) or `content`. Consecutive lines of one type
-form one text; only another text, a call, an error or the end closes it. The last characters of an open text wait, and
-the import reports how many (`Streamed`).
+form one text; only another text, a call, an error or the end closes it. Up to a fifth of an open text waits
+(`Streamed`), and is stored once an import finds no more lines.
 """
 
 from __future__ import annotations
@@ -176,13 +174,14 @@ class GrokReader(GrowingReader):
             yield self._wire(part) | at
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
-        """Yield a note with the number of waiting characters of an open text."""
-        del end
-        if (text := self._known.text) is not None:
-            streamed = text.streamed
-            if waiting := len(streamed.text) - streamed.told:
-                what = f"the file ends within a {text.kind}; its last characters wait for the next lines: {waiting}"
-                yield Problem(None, what, lost=False)
+        """Yield the rest of an open text if the file has not grown since the last import, else a note of its length."""
+        text = self._known.text
+        waiting = 0 if text is None else len(text.streamed.text) - text.streamed.told
+        if text is not None and waiting and end.has_grown:
+            what = f"the file ends within a {text.kind}: its last {waiting:,} characters wait for the next lines"
+            yield Problem(None, f"{what}. If none come, import the file again to store them", lost=False)
+        elif text is not None and waiting:
+            yield self._wire(_state_of(text)) | self._times.of(None)
 
     def _wire(self, part: Part) -> Wire:
         key = key_of(self._value, *part.key)
@@ -235,7 +234,7 @@ class GrokReader(GrowingReader):
             yield _state_of(text)
 
     def _called(self, value: Mapping[str, Any], mark: list[str | int]) -> Iterator[Part]:
-        call, given = _call_id(value), value.get("rawInput")
+        call, given = grok_store.call_id(value, "toolCallId"), value.get("rawInput")
         known = self._known.calls.get(call)
         if known is None or known.is_whole:
             name = value.get("toolName") or value.get("title")
@@ -247,7 +246,7 @@ class GrokReader(GrowingReader):
 
     def _updated(self, value: Mapping[str, Any], mark: list[str | int]) -> Iterator[Part]:
         """Yield the additions of an update: late input, output, or the end of the call."""
-        call, given, status = _call_id(value), value.get("rawInput"), value.get("status")
+        call, given, status = grok_store.call_id(value, "toolCallId"), value.get("rawInput"), value.get("status")
         known = self._known.calls.get(call)
         if known is None:
             known = self._known.calls[call] = _Call(mark, {"call": call}, is_whole=True)
@@ -335,13 +334,6 @@ def _piece_of(value: Mapping[str, Any]) -> str | None:
             case _:
                 pass
     return None
-
-
-def _call_id(value: Mapping[str, Any]) -> str:
-    call = value.get("toolCallId")
-    if not isinstance(call, str) or not call:
-        raise InvalidEventError("Expected the id of a call", "$.toolCallId")
-    return call
 
 
 def _is_more(new: object, old: object) -> bool:
