@@ -1,7 +1,7 @@
-"""An oracle of attribution: slow, plain, written from the design's sections 4 and 6 alone.
+"""An oracle of attribution: slow, plain, written from docs/explanation/attribution.md alone.
 
 It knows nothing of columns, closures or sums kept up: it takes the rows as their reader sees them,
-goes through dicts and lists, and counts in `fractions.Fraction`. Where the design leaves a choice
+goes through dicts and lists, and counts in `fractions.Fraction`. Where that page leaves a choice
 open, the code's is taken over, since it is a reasonable one:
 
 - A grade without `exposure_session` competes in its own run whether or not that was shown anything; one whose

@@ -1,6 +1,6 @@
 """The first half of the oracle: what the rows say of names, runs, exposures and grades.
 
-Plain Python over the rows as their reader sees them, written from the design's sections 4 to 6;
+Plain Python over the rows as their reader sees them, written from docs/explanation/attribution.md;
 `tests/oracle.py` says which open choices it takes over from the code.
 """
 

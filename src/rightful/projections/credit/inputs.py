@@ -35,8 +35,8 @@ class Shown(NamedTuple):
     """The exposures under consideration, one row each, in log order.
 
     `draw`: it only says what a draw withheld. `superseded`: a file's mention of arms for which the
-    same session has times (only under the join `newest`). `late_from`: a grade before this time did not
-    earn its reward by it; see `_late_from`.
+    same session has times (only under the join `newest`). `late_from`: for a grade before this time
+    the exposure is late; see `_late_from`.
     """
 
     row: Ints
@@ -249,13 +249,14 @@ def _shown(facts: Facts, rows: Ints, quarantine: Quarantine, through: int, polic
 
 
 def _late_from(facts: Facts, shown: Shown, canonical: Ints) -> Ints:
-    """Return the time that says of each exposure whether it came after a grade.
+    """Return for each exposure the threshold that decides whether it is late: it is, for a grade before this time.
 
-    Design section 6: an exposure stamped after the grade does not count; a file's time is an upper bound and never
-    late. A state file and a trajectory log are two records of one exposure where they name the same arm of the same
-    session. Its time is then known: the hook logs an arm when it shows it first, and the file only lists it. So the
-    earliest of the exact times decides, also where the file's time (`last_pretool`) is before the grade. An exposure
-    of several arms is late only if all of them are.
+    It is no time of the exposure: for one that is never late it is the smallest number. An exposure stamped after
+    the grade does not count; a file's time is an upper bound and never late. A state file and a trajectory log are
+    two records of one exposure where they name the same arm of the same session. Its time is then known: the hook
+    logs an arm when it shows it first, and the file only lists it. So the earliest of the exact times decides, also
+    where the file's time (`last_pretool`) is before the grade. An exposure of several arms is late only if all of
+    them are.
 
     The session is compared, not the run: a resumed session is shown its arms again, which is another exposure.
     """
