@@ -340,6 +340,7 @@ class Projected:
         ]
         closed = facts.names.closure(numbers)
         policy_sums = PolicySums(policy, base.through, base.sums.copy(), dict(base.counters))
+        policy_sums.beliefs = base.beliefs.copy()  # the same prior and balances: few of them change
         if closed:
             policy_sums.shift(facts, settle(facts, whole, base.through, closed), -1)
             policy_sums.shift(facts, settle(facts, policy, base.through, closed), 1)

@@ -130,7 +130,7 @@ def sorted_posteriors(
     """Return beliefs in the order in which they are shown."""
     arms = {arm: states[arm, None] for arm in sorted([arm for arm, context in states if context is None])}
     contexts = []
-    for arm, context in ordered(states) if len(arms) < len(states) else ():
+    for arm, context in ordered([key for key in states if key[1] is not None]):
         belief = states[arm, context]
         if context is not None and not isinstance(belief, ContextPosterior):
             belief = ContextPosterior(belief.alpha, belief.beta, belief.n, belief.mass, arm=arm, context=context)
