@@ -85,6 +85,7 @@ class Chain:
 
     Attributes:
         at_rest: Whether the model has answered, and is not working.
+        copied: The copy of an earlier line that was read last, or a line without items that follows it.
         is_begun: Whether an item or a compaction was read. If not, a compaction covers other files.
     """
 
@@ -102,7 +103,7 @@ class Chain:
         self._boundaries: list[str] = []
         self.is_begun = False
         self._anchor: Ref | None = None  # the line of an expected summary, and the number of kept items that follow it
-        self._copied: str | None = None  # the copy that was read last, or a line that follows it
+        self.copied: str | None = None
         self._front = (
             0  # number of items at the front of the view that were read in another order: a summary, and kept items
         )
@@ -122,7 +123,7 @@ class Chain:
             "begun": self.is_begun,
             "anchor": self._anchor,
             "front": self._front,
-            "copied": self._copied,
+            "copied": self.copied,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -136,7 +137,7 @@ class Chain:
         self._recent = {line: (ref[0], ref[1]) for line, ref in state["recent"]}
         self._prompts = [(parent, (ref[0], ref[1])) for parent, ref in state["prompts"]]
         self._left, self._boundaries = list(state["left"]), list(state["boundaries"])
-        self.is_begun, self._front, self._copied = state["begun"], state["front"], state["copied"]
+        self.is_begun, self._front, self.copied = state["begun"], state["front"], state["copied"]
         self._anchor = None if state["anchor"] is None else (state["anchor"][0], state["anchor"][1])
 
     def knows(self, line: object) -> bool:
@@ -226,9 +227,9 @@ class Chain:
         if not own:
             self._others.add(_mark(uuid))
         is_of_copy = (
-            not own and isinstance(parent, str) and parent == self._copied
+            not own and isinstance(parent, str) and parent == self.copied
         )  # a hook's line that follows the copies
-        self._copied = uuid if is_of_copy else None
+        self.copied = uuid if is_of_copy else None
         if parent in self._left and not is_of_copy:
             self._is_forked = True
         before = self._recent.get(parent) if isinstance(parent, str) and not is_of_copy else None
@@ -240,10 +241,6 @@ class Chain:
                 del self._recent[next(iter(self._recent))]
         if not is_of_copy:
             self._leaf = uuid
-
-    def copy(self, uuid: str) -> None:
-        """Add a copy of an earlier line: it changes nothing, nor does a line that only follows it."""
-        self._copied = uuid
 
     def asked(self, parent: object, prompt: Ref) -> None:
         """Store a prompt of the user, to which they may rewind; not the first one, which follows nothing.

@@ -417,14 +417,14 @@ class ClaudeCodeReader(HeadsReader):
         return None if chain is None or chain.knows(line.value.get("uuid")) else chain
 
     def _follow(self, line: Line, items: list[Ref], chain: Chain | None) -> None:
-        """Add a line to the chain that it changes, or a copy to its session's chain."""
+        """Add a line to the chain that it changes; a copy changes nothing, nor does a line that only follows it."""
         uuid = line.value.get("uuid")
         if chain is not None:
             if not line.is_of_log:
                 self._order.add(key_of(line.owner.value, *ref) for ref in items)
             chain.follow(uuid if isinstance(uuid, str) else None, line.value.get("parentUuid"), items)
         elif isinstance(uuid, str) and (chain := self._chain(line)) is not None:
-            chain.copy(uuid)
+            chain.copied = uuid
 
     def _described(self, value: Mapping[str, Any]) -> Iterator[Wire]:
         """Yield the start of a subagent from its description."""
