@@ -83,7 +83,7 @@ class ClaudeCode(GrowingKind):
 
     NAME = NAMESPACE
     GROWS = APPENDED
-    STATE_VERSION = 4
+    STATE_VERSION = 5
     READER_VERSION = 3
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
@@ -126,7 +126,7 @@ class ClaudeCodeReader(HeadsReader):
             "facts": {value: facts.told for value, facts in self._facts.items()},
             "chains": {value: chain.state() for value, chain in self._chains.items()},
             "queues": {value: queue.state() for value, queue in self._queues.items()},
-            "order": self._order.state(),
+            "order": [self._order.last, self._order.compactions, self._order.reached],
             "seen": dict(self._seen),
             "used": self._used,
             "talked": self._talked,
@@ -142,7 +142,7 @@ class ClaudeCodeReader(HeadsReader):
             self._chains[value] = Chain(value)
             self._chains[value].restore(chain)
         self._queues.update({value: Queue.of(queue) for value, queue in state["queues"].items()})
-        self._order.restore(state["order"])
+        self._order.last, self._order.compactions, self._order.reached = state["order"]
         self._seen = Counter(state["seen"])
         self._used = list(state["used"])
         self._talked = state["talked"]
@@ -234,8 +234,6 @@ class ClaudeCodeReader(HeadsReader):
             what = "a stub without messages. The messages of a batch run are in its stream log, cc-session-*.log"
             yield Problem(None, what, lost=False)
 
-    # -- fields of every line -----------------------------------------------------------------
-
     def _timed(self, value: Mapping[str, Any], number: int) -> Problem | None:
         text = value.get("timestamp")
         if text is None:
@@ -281,12 +279,10 @@ class ClaudeCodeReader(HeadsReader):
             key = key_of(owner.value, "started", digest(told))
             yield line.common | {"type": "session.started", "key": key, "harness": NAMESPACE} | told
 
-    # -- the conversation --------------------------------------------------------------------
-
     def _spoken(self, line: Line, kind: str) -> Iterator[Wire | Problem]:
         message = message_of(line)
         chain, queue = self._moved(line), self._queues.get(line.owner.value)
-        items: list[Ref] = []
+        items: list[Wire] = []
         for event in of_user(line, message) if kind == "user" else of_assistant(line, message):
             if isinstance(event, Problem):
                 yield event
@@ -303,7 +299,7 @@ class ClaudeCodeReader(HeadsReader):
                 if at_rest and queue is not None:
                     queue.rest()
             if event["type"] in ITEMS:
-                items.append(_ref(line, event))
+                items.append(event)
             yield event
         self._follow(line, items, chain)
         if kind == "assistant":
@@ -339,7 +335,7 @@ class ClaudeCodeReader(HeadsReader):
         """Yield the items that the user undid by rewinding."""
         parent = line.value.get("parentUuid")
         if (popped := chain.went_back(line.ident, parent)) is not None:
-            self._order.add([popped["key"]])
+            self._order.keys.add(popped["key"])
             yield line.common | popped
         chain.asked(parent, prompt)
 
@@ -356,7 +352,7 @@ class ClaudeCodeReader(HeadsReader):
         if chain is not None:
             queue.give(*found)
             chain.at_rest = False
-        self._follow(line, [_ref(line, event)], chain)
+        self._follow(line, [event], chain)
         yield event
 
     def _usage(self, line: Line, message: Mapping[str, Any]) -> Iterator[Wire]:
@@ -380,7 +376,7 @@ class ClaudeCodeReader(HeadsReader):
             if event is not None:
                 event = line.common | event
                 if not line.is_of_log:
-                    self._order.add([event["key"]])
+                    self._order.keys.add(event["key"])
                 if is_head:
                     self.add_head(event)
                 yield event
@@ -416,13 +412,16 @@ class ClaudeCodeReader(HeadsReader):
         chain = self._chain(line)
         return None if chain is None or chain.knows(line.value.get("uuid")) else chain
 
-    def _follow(self, line: Line, items: list[Ref], chain: Chain | None) -> None:
+    def _follow(self, line: Line, items: list[Wire], chain: Chain | None) -> None:
         """Add a line to the chain that it changes; a copy changes nothing, nor does a line that only follows it."""
         uuid = line.value.get("uuid")
         if chain is not None:
-            if not line.is_of_log:
-                self._order.add(key_of(line.owner.value, *ref) for ref in items)
-            chain.follow(uuid if isinstance(uuid, str) else None, line.value.get("parentUuid"), items)
+            refs: list[Ref] = []
+            for event in items:
+                refs.append(_ref(line, event))
+                if "sessionId" in line.value:  # not in a stream log
+                    self._order.keys.add(event["key"])
+            chain.follow(uuid if isinstance(uuid, str) else None, line.value.get("parentUuid"), refs)
         elif isinstance(uuid, str) and (chain := self._chain(line)) is not None:
             chain.copied = uuid
 

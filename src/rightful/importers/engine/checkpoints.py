@@ -313,8 +313,9 @@ class Reading:
     @property
     def has_grown(self) -> bool:
         """Whether the file has other bytes than at the last import, an incomplete last line included."""
-        extent, kept = self.extent(), self.kept
-        return not self.fits or extent is None or kept is None or extent[:2] != (kept.place, kept.size)
+        if self.kept is None or not self.fits or self.lines.place != self.kept.place:
+            return True
+        return self.kept.size != (self.file.size if self._all is None else self._all.size)
 
     @property
     def digest(self) -> str:

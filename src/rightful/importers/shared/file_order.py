@@ -7,8 +7,8 @@ the ledger. So each of them is placed behind the item that it follows in the tra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rightful.importers.engine.compacted_files import is_same
 from rightful.importers.engine.renewal import withdrawals
@@ -28,41 +28,49 @@ class FileOrder:
 
     Args:
         reader: The version of the transcript's reader.
+
+    Attributes:
+        keys: The keys of the items and changes that were read. A copy of an earlier line has no place of its own.
+        last: The last of them that has its place, by session: its id and position; part of the reader's state.
+        compactions: The compactions that were not yet compared with those of a log, each with its id and position. They
+            wait for a sign of a log; part of the reader's state.
+        reached: The position of the file's last event, as long as nothing shows that a log may have been imported: an
+            event that was in the ledger, or rows of others between two events. None from then on.
     """
 
     def __init__(self, reader: int) -> None:
         self._reader = reader
-        self._keys: set[str] = set()
-        self._last: dict[str, tuple[str, int]] = {}
+        self.keys: set[str] = set()
+        self.last: dict[str, tuple[str, int]] = {}
+        self.compactions: list[tuple[Wire, str, int]] = []
+        self.reached: int | None = 0
         self._placed: dict[str, set[str]] = {}
-
-    def state(self) -> dict[str, Any]:
-        """Return the last item of each session that has its place, by the session."""
-        return dict(self._last)
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a state."""
-        self._last = {session: (id_, position) for session, (id_, position) in state.items()}
-
-    def add(self, keys: Iterable[str]) -> None:
-        """Add items and changes of the history, by their keys. A copy of an earlier line has no place of its own."""
-        self._keys.update(keys)
 
     def moves(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
         """Return the events that place the items of a log behind the ones that they follow in the transcript."""
         found: dict[str, tuple[Wire, list[str]]] = {}
         for event, receipt in zip(events, receipts, strict=True):
             position = receipt.first or receipt.position
-            if event["key"] not in self._keys or receipt.id is None or position is None:
+            if self.reached is not None and position is not None:
+                is_alone = receipt.outcome == "appended" and self.reached in (0, position - 1)
+                self.reached = position if is_alone else None
+            if event["key"] not in self.keys or receipt.id is None or position is None:
                 continue
-            self._keys.discard(event["key"])
-            last = self._last.get(event["session"])
+            self.keys.discard(event["key"])
+            last = self.last.get(event["session"])
             if last is None or position > last[1] or log.of_id(receipt.id)[0].envelope.at_basis != "file":
-                self._last[event["session"]] = receipt.id, position
-                if event["type"] == _COMPACTED and (known := _of_log(log, event, position)):
-                    found[receipt.id] = event, known
+                self.last[event["session"]] = receipt.id, position
+                if event["type"] == _COMPACTED:
+                    extra = {"boundary": event["extra"]["boundary"]}
+                    self.compactions.append(({**_head(event), "extra": extra}, receipt.id, position))
             else:
                 found.setdefault(last[0], (event, []))[1].append(receipt.id)
+        if self.reached is not None:
+            return []
+        for event, id_, position in self.compactions:
+            if known := _of_log(log, event, position):
+                found[id_] = event, [*known, *found.get(id_, (event, []))[1]]
+        self.compactions = []
         return [wire for last, (event, ids) in found.items() for wire in self._move(log, event, last, ids)]
 
     def _move(self, log: Log, event: Wire, last: str, ids: list[str]) -> Iterator[Wire]:
@@ -72,9 +80,12 @@ class FileOrder:
         new = [id_ for id_ in ids if id_ not in self._placed[session]]
         if new:
             self._placed[session].update(new)
-            wire = {name: event[name] for name in ("producer", "session", "at", "at_basis") if name in event}
-            head = wire | {"type": WITHDRAWAL, "key": key_of("placed behind", last, digest(new)), "id": last}
+            head = _head(event) | {"type": WITHDRAWAL, "key": key_of("placed behind", last, digest(new)), "id": last}
             yield head | {"revision": NO_REVISION, "extra": {"reader": self._reader, "instead": new}}
+
+
+def _head(event: Wire) -> Wire:
+    return {name: event[name] for name in ("producer", "session", "at", "at_basis") if name in event}
 
 
 def _of_log(log: Log, event: Wire, position: int) -> list[str]:
