@@ -128,9 +128,10 @@ def sorted_posteriors(
     states: Mapping[Key, Posterior], policy: Policy, through: int, decay_at_us: int, counters: Mapping[str, int]
 ) -> Posteriors:
     """Return beliefs in the order in which they are shown."""
-    arms = {arm: states[arm, None] for arm in sorted([arm for arm, context in states if context is None])}
+    of_contexts = [key for key in states if key[1] is not None]
+    arms = {arm: states[arm, None] for arm, _ in sorted(states.keys() - of_contexts)}
     contexts = []
-    for arm, context in ordered([key for key in states if key[1] is not None]):
+    for arm, context in ordered(of_contexts) if of_contexts else ():
         belief = states[arm, context]
         if context is not None and not isinstance(belief, ContextPosterior):
             belief = ContextPosterior(belief.alpha, belief.beta, belief.n, belief.mass, arm=arm, context=context)
