@@ -15,6 +15,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.pop("RIGHTFUL_LEDGER", None)  # README has users export it
     if config.getoption("--all"):
         os.environ[amounts.VARIABLE] = "1"
     settings.register_profile(  # no time limit for an example, since machines can be loaded
