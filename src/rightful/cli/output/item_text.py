@@ -140,12 +140,12 @@ def others(parts: Any) -> list[str]:  # noqa: ANN401 - content of any form
 def arguments(data: Any, *, full: bool = True) -> str:  # noqa: ANN401 - content is any JSON value
     """Return an object with one member per line, and any other value unchanged."""
     if isinstance(data, Mapping) and data:
-        return "\n".join(f"{name}:{beside(value(item, full=full))}" for name, item in data.items())
+        return "\n".join(f"{name}:{after_name(value(item, full=full))}" for name, item in data.items())
     return "" if data is UNSET or data is None else value(data, full=full)
 
 
-def beside(text: str) -> str:
-    """Return a text to follow a name: on the same line, or on its own lines."""
+def after_name(text: str) -> str:
+    """Return the text after a name: on the same line, or on lines of its own if it has several."""
     return f" {text}" if "\n" not in text else _below(text)
 
 

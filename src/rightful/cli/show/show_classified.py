@@ -1,4 +1,4 @@
-"""How the deliveries of each record id relate to each other, without an import: `import agenta --classify`.
+"""The class of the deliveries of each record id, without an import: `import agenta --classify`.
 
 The records go through a ledger of their own that is deleted, so the rules are the ledger's.
 """
@@ -29,16 +29,16 @@ _CLASSES = (
     ("duplicate", "exact retry"),
     ("appended", "single"),
 )
-"""The class of an id by the most telling outcome of its deliveries, the most telling first."""
+"""The class of an id for each outcome of its deliveries; the first that applies counts."""
 
 
 class Classified(msgspec.Struct):
     """The deliveries of one record id.
 
     Attributes:
-        id: The record's id, or the event id that is derived where the record has none that names it.
-        class_: What they are to each other.
-        outcomes: What the ledger would answer for each, in order.
+        id: The record's id, or the event id that is derived if the record has none.
+        class_: How they relate to each other.
+        outcomes: The outcome that the ledger would return for each, in order.
         lines: The line of each.
     """
 
@@ -65,9 +65,12 @@ def classify(args: argparse.Namespace) -> int:
             place = report.path if problem.line is None else f"{report.path}:{problem.line}"
             terminal.warn_stderr(f"{place}: {problem.what}")
     if args.json:
-        terminal.print_json([msgspec.to_builtins(record) for record in found])
+        terminal.print_json(found)
     else:
-        _show(found)
+        from rightful.cli.output.tables import show_table
+
+        rows = [(record.id, record.class_, len(record.outcomes), ", ".join(map(str, record.lines))) for record in found]
+        show_table({"record id": "", "class": "", "deliveries": "", "lines": ""}, rows)
     return max((report.exit_code for report in reports), default=terminal.DONE)
 
 
@@ -99,12 +102,3 @@ def classified(reports: Iterable[FileReport]) -> list[Classified]:
     for record in found.values():
         record.class_ = next(name for outcome, name in _CLASSES if outcome in record.outcomes)
     return list(found.values())
-
-
-def _show(found: list[Classified]) -> None:
-    from rightful.cli.output.tables import show_table
-
-    rows = [
-        (record.id, record.class_, str(len(record.outcomes)), ", ".join(map(str, record.lines))) for record in found
-    ]
-    show_table({"record id": "", "class": "", "deliveries": "", "lines": ""}, rows)

@@ -1,4 +1,4 @@
-"""Coverage for people: a row a producer and day, columns of nothing left out."""
+"""Text output of coverage: a row per producer and day; columns without a count are omitted."""
 
 from __future__ import annotations
 
@@ -10,17 +10,11 @@ if TYPE_CHECKING:
     from rightful.reports.session_coverage import Day
 
 _BAR_CHARS = 5
-_HIGHEST = 8
+_EIGHTHS = 8  # of a character, the step of a bar
 
 
 def show(rows: list[Day], days: int, policy: str) -> None:
-    """Print the last days.
-
-    Args:
-        rows: All rows, by producer and day.
-        days: How many days are shown; 0 for all.
-        policy: What the policy of the bins is called.
-    """
+    """Print the last `days` days (all if 0), with the bins under the policy of that title."""
     from rightful.projections.credit.inputs import BINS
     from rightful.reports.session_coverage import MEASURES, newest
 
@@ -51,26 +45,21 @@ def show(rows: list[Day], days: int, policy: str) -> None:
 
 
 def show_transcripts(rows: list[Day]) -> None:
-    """Say of how many sessions the transcript is complete, incomplete or unknown, if there is any."""
+    """Print how many transcripts are complete, incomplete or unknown, if there are any."""
     from rightful.reports.session_coverage import transcripts
 
     counts = transcripts(rows)
     if any(counts.values()):
-        said = ", ".join(f"{number:,} {state}" for state, number in counts.items())
+        states = ", ".join(f"{number:,} {state}" for state, number in counts.items())
         why = " Unknown: nothing counts what was said, so a gap would not show." if counts["unknown"] else ""
-        terminal.wrap_stdout(f"\nTranscripts of {terminal.plural(sum(counts.values()), 'session')}: {said}.{why}")
+        terminal.wrap_stdout(f"\nTranscripts of {terminal.plural(sum(counts.values()), 'session')}: {states}.{why}")
 
 
 def _share(part: int, whole: int) -> str:
-    """Return a count, its share and a bar of it; nothing of nothing is nothing."""
+    """Return a count, its share and a bar; an empty text if `whole` is 0."""
     if not whole:
         return ""
-    share = part / whole
-    text = f"{part:,} {share:>4.0%}"
-    return f"{text} {_bar(share)}" if tables.draws() else text
-
-
-def _bar(share: float) -> str:
-    eighths = round(share * _BAR_CHARS * _HIGHEST)
-    whole, rest = divmod(eighths, _HIGHEST)
-    return ("█" * whole + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(_BAR_CHARS, "·")
+    text = f"{part:,} {part / whole:>4.0%}"
+    full, rest = divmod(round(part / whole * _BAR_CHARS * _EIGHTHS), _EIGHTHS)
+    bar = ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(_BAR_CHARS, "·")
+    return f"{text} {bar}" if tables.draws() else text

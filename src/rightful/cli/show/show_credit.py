@@ -28,10 +28,10 @@ def sentence(ledger: Ledger, receipts: Sequence[Receipt], graded: GradeContent, 
     """Return the result of a credit.
 
     Args:
-        ledger: Where it was appended.
-        receipts: Those of its exposure and its grade; none where nothing was appended.
+        ledger: The ledger.
+        receipts: The receipts of the exposure and the grade; none if nothing was appended.
         graded: The grade.
-        empty: Whether the exposure lists nothing.
+        empty: Whether the exposure lists no arm.
     """
     if not receipts:
         return "nothing was recorded"
@@ -66,7 +66,7 @@ def _previous_seq(facts: Facts, row: int) -> int | None:
 
 
 def _replaced(case: Case, row: int) -> str | None:
-    """Return which grade of another grader, such as an imported one, gives no credit any more; None without one."""
+    """Return the grades of other graders, such as imported ones, that this one replaces; None if there are none."""
     at = case.grade_at(row)
     others = [] if at is None else case.competing_claims(case.claim_of[at])
     labels = [case.grade_label(int(case.inputs.grades.row[case.claims.grade[other]])) for other in others]
@@ -88,7 +88,6 @@ def _no_credit_reason(case: Case, row: int, graded: GradeContent) -> str | None:
 
 
 def _other_grade_reason(case: Case, row: int) -> str:
-    """Return that another grade counts instead, or that it is undecided which of the two counts."""
     found = grade_outcome(case, row)
     if found.state == "rival":
         return f"gives no credit under bound: conflicting ({found.reason.rstrip('.')})"

@@ -46,21 +46,15 @@ _NOUNS = {
     "history.forked": "fork",
     "event.withdrawn": "withdrawal",
 }
-
-
 _OF_KIND, _UNKNOWN_FORMAT = "a file of kind ", "a file of an unknown format"
 _NOT_IMPORTED = "not imported by this version"
-_REASONS = 5  # reasons for passing over files that the line for a folder lists
+_REASONS = 5  # reasons for skipping files that the line for a folder lists
 _OUTCOMES = ("refined", "reemitted", "stale")
 """The stored outcomes other than `appended`; counted separately for kinds with a receipt per record."""
 
 
 class RepeatedMessages:
-    """Counts what is said in one form, and says it a few times only.
-
-    Args:
-        limit: How often a form is said in full.
-    """
+    """Prints at most `limit` messages of each form, and counts the others. Numbers and quoted texts do not differ."""
 
     def __init__(self, limit: int = _ALIKE_COUNT) -> None:
         self._limit = limit
@@ -68,7 +62,7 @@ class RepeatedMessages:
         self._first: dict[str, str] = {}
 
     def warn(self, place: str, what: str) -> None:
-        """Say it of a place, unless it was said in that form often enough."""
+        """Print a message about a place, or only count it."""
         form = _VARYING.sub("", what)
         self._counts[form] += 1
         self._first.setdefault(form, what)
@@ -77,25 +71,25 @@ class RepeatedMessages:
 
     @property
     def rest(self) -> dict[str, int]:
-        """How often each was not said any more, by how it was said first."""
+        """The number of messages of each form that were only counted, by the first message."""
         return {self._first[form]: over for form, count in self._counts.items() if (over := count - self._limit) > 0}
 
     def warn_rest(self) -> None:
-        """Say of each form how often it was not said."""
+        """Print for each form how many messages were only counted."""
         for what, count in self.rest.items():
             terminal.warn_stderr(f"{count:,} more like this: {what}; --json lists them.")
 
 
 class ImportPrinter:
-    """Answers for files one by one. Once an answer cannot be printed any more, what is left is still imported.
+    """Prints the report of each file. If stdout fails, nothing more is printed, and the import goes on.
 
     Args:
-        quiet: Only count: the answer is given in another form.
-        by_folder: Give one line for the files of a folder that brought no problem and no note.
+        quiet: Only count: the reports are printed in another form.
+        by_folder: Print one line for the files of a folder that have no problem and no note.
         again: Print the notes of files without new events too.
 
     Attributes:
-        broken: Why nothing can be printed any more.
+        broken: The error of stdout.
     """
 
     def __init__(self, *, quiet: bool = False, by_folder: bool = True, again: bool = False) -> None:
@@ -114,11 +108,11 @@ class ImportPrinter:
 
     @property
     def exit_code(self) -> int:
-        """The highest of all files; 1 where of all files of a folder none was recognised, and nothing is worse."""
+        """The highest of all files; at least 1 if no file of a folder was recognised."""
         return max(self._totals.exit_code, terminal.CHECK_SAID_NO if self._unrecognised else terminal.DONE)
 
     def file(self, report: FileReport) -> None:
-        """Answer for a file."""
+        """Count a report, and print it."""
         self._totals.add(report)
         self._reported += 1
         self._read += report.is_read or bool(report.lost)
@@ -136,7 +130,7 @@ class ImportPrinter:
             self.broken = error
 
     def _print_report(self, report: FileReport) -> None:
-        """Answer for a file, or keep it for the line of its folder."""
+        """Print a report, or keep it for the line of its folder."""
         if self._same_folder and (report.problems or _folder(report) != _folder(self._same_folder[0])):
             self._print_folder()
         if self._by_folder and report.is_read and not report.problems:
@@ -145,7 +139,7 @@ class ImportPrinter:
             _print_report(report, self._notes)
 
     def _print_folder(self) -> None:
-        """Answer for the files that were kept: a line for one of them, else a line for their folder."""
+        """Print the reports that were kept: a line for a single one, else a line for their folder."""
         reports, self._same_folder = self._same_folder, []
         if len(reports) == 1:
             _print_counts(reports[0])
@@ -153,12 +147,10 @@ class ImportPrinter:
             counts = Counter[str]()
             for report in reports:
                 counts.update(_events(report))
-            terminal.write_stdout(
-                terminal.safe(f"{_folder(reports[0])}: {len(reports):,} files, {_words(counts)}") + "\n", flush=True
-            )
+            _print_line(f"{_folder(reports[0])}: {len(reports):,} files, {_words(counts)}")
 
     def finish_folder(self, folder: str) -> None:
-        """Answer for the files of a folder that were skipped: one by one, or in one line if none was recognised."""
+        """Print the skipped files of a folder: one by one, or in one line if none was recognised."""
         try:
             self._print_folder()
         except (BrokenPipeError, StorageError) as error:
@@ -176,7 +168,7 @@ class ImportPrinter:
             self._passes.warn(place, what)
 
     def end(self) -> None:
-        """Answer for all of them.
+        """Print what remains, and the totals.
 
         Raises:
             BrokenPipeError: The reader of stdout has gone.
@@ -198,7 +190,6 @@ class ImportPrinter:
             self._totals.print()
 
     def _note_omitted(self) -> None:
-        """Note how many notes are not printed again."""
         notes = sum(report.notes for report in self._old.values()) if len(self._old) > 1 else 0
         if notes:
             what = f"{terminal.plural(notes, 'note')} on files without new events"
@@ -206,7 +197,7 @@ class ImportPrinter:
 
 
 class Totals:
-    """What became of all files of an import."""
+    """Totals over all files of an import."""
 
     def __init__(self) -> None:
         self.exit_code = terminal.DONE
@@ -219,7 +210,7 @@ class Totals:
         self._kinds: Counter[str] = Counter()
 
     def add(self, report: FileReport) -> None:
-        """Count a file in; one that is reported again, since it grew, is one file."""
+        """Add a report; several reports of a growing file count as one file."""
         self.exit_code = max(self.exit_code, report.exit_code)
         self._has_bad_lines |= report.lost > report.conflicts and report.is_read and _has_bad_line(report)
         if report.is_read:
@@ -253,10 +244,8 @@ class Totals:
         found += [terminal.plural(self._counts["notes"], "note")] * (self._counts["notes"] > 0)
         found += [f"{passed:,} skipped"] * (passed > 0)
         words = _words(self._counts, "nothing new")
-        listed = ", ".join(
-            terminal.plural(self._kinds[kind], noun) for kind, noun in _NOUNS.items() if self._kinds[kind]
-        )
-        words = words.replace("appended", f"appended ({listed})", 1) if listed else words
+        if listed := [terminal.plural(self._kinds[kind], noun) for kind, noun in _NOUNS.items() if self._kinds[kind]]:
+            words = words.replace("appended", f"appended ({', '.join(listed)})", 1)
         return f"{terminal.plural(len(self._files), 'file')}: {words}; {', '.join(found)}."
 
 
@@ -280,7 +269,6 @@ def _reason(what: str) -> str:
 
 
 def _counted(reason: str, count: int) -> str:
-    """Return a reason with the number of its files, if it has several."""
     if reason.startswith((_OF_KIND, _UNKNOWN_FORMAT)):
         return f"{terminal.plural(count, 'file')}{reason.removeprefix('a file')}"
     return reason if count == 1 else f"{count:,} times {reason}"
@@ -295,29 +283,30 @@ def _folder(report: FileReport) -> str:
 
 
 def _print_report(report: FileReport, notes: RepeatedMessages) -> None:
-    """Print the counts of a file, then its problems."""
     if report.is_read:
         _print_counts(report)
     _print_problems(report, notes)
 
 
 def _print_counts(report: FileReport) -> None:
-    terminal.write_stdout(terminal.safe(f"{report.path}: {_words(_events(report))}{_grown(report)}") + "\n", flush=True)
+    _print_line(f"{report.path}: {_words(_events(report))}{_grown(report)}")
+
+
+def _print_line(line: str) -> None:
+    terminal.write_stdout(f"{terminal.safe(line)}\n", flush=True)
 
 
 def _print_problems(report: FileReport, notes: RepeatedMessages) -> None:
     """Print notes and known problems, limited over all files, and then new problems, limited per file."""
     problems = RepeatedMessages()
-    listed: list[Problem] = []
     for problem in report.problems:
         if problem.what.startswith(NOTE):
             notes.warn(_place(report, problem), problem.what)
         elif problem.what.endswith(KNOWN):
             notes.warn(_place(report, problem), f"{_PROBLEM}{problem.what}")
-        elif not problem.what.startswith(SKIPPED):
-            listed.append(problem)
-    for problem in listed:
-        problems.warn(_place(report, problem), f"{_PROBLEM}{problem.what}")
+    for problem in report.problems:
+        if not problem.what.startswith((NOTE, SKIPPED)) and not problem.what.endswith(KNOWN):
+            problems.warn(_place(report, problem), f"{_PROBLEM}{problem.what}")
     if more := sum(problems.rest.values()):
         terminal.warn_stderr(f"{report.path}: {_PROBLEM}{more:,} more like these; --json lists them.")
 
@@ -335,20 +324,15 @@ def _events(report: FileReport) -> dict[str, int]:
 
 
 def _words(counts: Mapping[str, int], without: str = "nothing") -> str:
-    """Return how many events are new, and how many were there; the text `without` if there are none."""
-    words = terminal.counts_text(
-        {
-            "appended": counts["appended"],
-            **{outcome: counts[outcome] for outcome in _OUTCOMES},
-            "already in the ledger": counts["there"],
-            "repeated in this import": counts["repeated"],
-        }
-    )
+    """Return how many events are new, and how many were already stored; the text `without` if there are none."""
+    names = {outcome: outcome for outcome in ("appended", *_OUTCOMES)}
+    names |= {"there": "already in the ledger", "repeated": "repeated in this import"}
+    words = terminal.counts_text({name: counts[key] for key, name in names.items()})
     return without if words == "nothing" else words
 
 
 def _grown(report: FileReport) -> str:
-    """Return how much of a file was read, where its beginning had been imported earlier."""
+    """Return how much of a file was read, if its beginning was imported earlier."""
     span = report.span
     if span is None or not span.begin:
         return ""

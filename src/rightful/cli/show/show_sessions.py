@@ -1,4 +1,4 @@
-"""What `rightful status --sessions` says: a few lines a session, since names are long and columns few."""
+"""Text output of `status --sessions`: a few lines per session, because names are too long for a table."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ def run(args: argparse.Namespace) -> int:
         terminal.print_json({"sessions": found.shown, "total": found.total})
         return terminal.DONE
     for session in found.shown:
+        producers = f" by {', '.join(session.producers)}" if session.producers else ""
+        events = terminal.plural(session.events, "event")
         terminal.print_stdout(session.session)
-        terminal.wrap_stdout(
-            f"    {_when(session)}; {terminal.plural(session.events, 'event')}{_by(session)}",
-            f"    {_transcript(session)}",
-        )
+        terminal.wrap_stdout(f"    {_when(session)}; {events}{producers}", f"    {_transcript(session)}")
     if not found.total:
         fits = f"whose name contains {args.sessions!r} " if args.sessions else ""
         terminal.wrap_stdout(f"No session {fits}is in this ledger.")
@@ -51,26 +50,21 @@ def _when(session: Session) -> str:
 
 
 def _short(text: str) -> str:
-    """Return a time to the second, as in a transcript."""
     return f"{text[:10]} {text[11:19]}Z"
 
 
-def _by(session: Session) -> str:
-    return f" by {', '.join(session.producers)}" if session.producers else ""
-
-
 def _transcript(session: Session) -> str:
-    said = "no transcript" if session.transcript is None else f"transcript {session.transcript}"
+    text = "no transcript" if session.transcript is None else f"transcript {session.transcript}"
     if (kept := session.history) is not None:
         compacted = f", {terminal.plural(kept.compactions, 'compaction')}" if kept.compactions else ""
-        said += f"; history of {terminal.plural(kept.batches, 'batch', 'batches')}{compacted}"
+        text += f"; history of {terminal.plural(kept.batches, 'batch', 'batches')}{compacted}"
     if session.bound:
-        evidence = ", ".join(sorted({held.evidence for held in session.bound}))
-        said += f"; {terminal.plural(len(session.bound), 'file')} bound ({evidence})"
+        evidence = ", ".join(sorted({binding.evidence for binding in session.bound}))
+        text += f"; {terminal.plural(len(session.bound), 'file')} bound ({evidence})"
     if session.subagents:
-        said += f"; {terminal.plural(session.subagents, 'subagent')}"
+        text += f"; {terminal.plural(session.subagents, 'subagent')}"
     if session.forks:
-        said += f"; {terminal.plural(len(session.forks), 'fork')}: {options.names_text(session.forks)}"
+        text += f"; {terminal.plural(len(session.forks), 'fork')}: {options.names_text(session.forks)}"
     if session.below:
-        said += f"; {terminal.plural(len(session.below), 'session')} below it: {options.names_text(session.below)}"
-    return said
+        text += f"; {terminal.plural(len(session.below), 'session')} below it: {options.names_text(session.below)}"
+    return text

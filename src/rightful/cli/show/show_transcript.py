@@ -38,22 +38,20 @@ _RANGES = 20
 _CUMULATIVE = "used since it began, by the tool's own count, which may include more than this transcript"
 _ASIDE = frozenset({"data", "usage"})
 
-
-class _Turn(NamedTuple):
-    session: str | UnsetType
-    name: str
+_Turn = tuple[str | UnsetType, str]
+"""The session and the name of a turn."""
 
 
 class View(NamedTuple):
     """What to show of a transcript.
 
     Attributes:
-        before: How many entries stand before those that are there.
-        all: Show what is hidden, and what stands in quarantine.
+        before: The number of earlier entries that are not shown.
+        all: Show hidden entries and rows in quarantine too.
         full: Shorten nothing.
-        named: Say of each entry whose it is, since several names tell them.
+        named: Show the session of each entry, because several names have entries.
         calls: Short forms of the ids of calls.
-        bound: Where what was said stands, of a session of which nothing was imported.
+        bound: What to print about the bound transcripts of a session of which nothing was imported.
     """
 
     before: int
@@ -95,7 +93,7 @@ def is_visible(entry: Entry) -> bool:
 
 
 def _hidden(entry: Entry) -> str | None:
-    """Return as what an entry is hidden; None if it is shown."""
+    """Return the reason why an entry is hidden; None if it is shown."""
     if entry.kind in _ASIDE:
         return entry.kind
     if entry.kind == "message" and entry.content is UNSET and isinstance(entry.text, str) and not entry.text.strip():
@@ -105,14 +103,13 @@ def _hidden(entry: Entry) -> str | None:
 
 def _print_turn(entry: Entry, before: _Turn | None) -> _Turn | None:
     """Print the turn of an entry if it differs from the one before; return it."""
-    turn = None if entry.turn is UNSET else _Turn(entry.session, entry.turn)
+    turn = None if entry.turn is UNSET else (entry.session, entry.turn)
     if turn != before:
-        print_stdout("", "outside of a turn" if turn is None else f"turn {turn.name}")
+        print_stdout("", "outside of a turn" if turn is None else f"turn {turn[1]}")
     return turn
 
 
 def _print_holes(holes: list[Hole] | UnsetType) -> None:
-    """Print what is missing at this place."""
     for hole in holes or ():
         print_stdout("", f"hole here: {words(hole)}")
 
@@ -120,9 +117,8 @@ def _print_holes(holes: list[Hole] | UnsetType) -> None:
 def _head(transcript: Transcript, view: View) -> None:
     print_stdout(f"transcript of {transcript.session}")
     if transcript.names not in ([], [transcript.session]):
-        print_stdout(
-            f"Nothing is recorded under this name itself; shown is {', '.join(transcript.names)}, by its links."
-        )
+        shown = ", ".join(transcript.names)
+        print_stdout(f"Nothing is recorded under this name itself; shown is {shown}, by its links.")
     if transcript.ambiguous:
         print_stdout(f"Nothing is recorded under this name itself, and no other name is shown: {transcript.ambiguous}.")
     print_stdout(transcript.completeness + (f": {transcript.why}" if transcript.why else ""))
@@ -146,10 +142,8 @@ def _head(transcript: Transcript, view: View) -> None:
 
 
 def _tail(transcript: Transcript, hidden: Counter[str], bound: tuple[str, ...]) -> None:
-    if bound:
-        print_stdout("", *bound)
-    elif not transcript.entries:
-        print_stdout("", "No entry is recorded for this session.")
+    if bound or not transcript.entries:
+        print_stdout("", *(bound or ("No entry is recorded for this session.",)))
     lines = []
     if hidden:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items()))
@@ -169,11 +163,10 @@ def _tail(transcript: Transcript, hidden: Counter[str], bound: tuple[str, ...]) 
 
 
 def _lines(entry: Entry, view: View) -> Iterator[str]:
-    """Yield the lines of an entry: its heading, its text, its marks."""
     yield _heading(entry, view)
     if entry.covered is not UNSET:
         yield _covered(entry, view)
-    yield from indented.text(_said(entry, view), view.option)
+    yield from indented.text(_text(entry, view), view.option)
     if entry.kind == "tool_call":
         yield from _result(entry, view)
     if entry.conflicts is not UNSET:
@@ -197,19 +190,17 @@ def _covered(entry: Entry, view: View) -> str:
     if len(parts) < len(ranges):
         parts.append(f"and {plural(len(ranges) - len(parts), 'range')} more; --full shows all")
     if entry.elsewhere is not UNSET:
-        theirs = f"{plural(entry.elsewhere, 'item')} of the history that it was forked from"
-        parts.append(f"and {theirs}" if parts else theirs)
+        theirs = plural(entry.elsewhere, "item")
+        parts.append(f"{'and ' if parts else ''}{theirs} of the history that it was forked from")
     if entry.unresolved is not UNSET:
-        lost = (
-            f"{plural(entry.unresolved, 'item or range', 'items or ranges')} not in the history that is recorded here"
-        )
-        parts.append(f"and {lost}" if parts else lost)
+        lost = plural(entry.unresolved, "item or range", "items or ranges")
+        parts.append(f"{'and ' if parts else ''}{lost} not in the history that is recorded here")
     what = "undoes" if entry.kind == "history_popped" else "covers"
     return f"  {what}: {', '.join(parts) or 'nothing'}"
 
 
 def _name(position: int | str, place: int | None) -> str:
-    """Return how an entry is called: its position, and of an item of a history its place in that event too."""
+    """Return the name of an entry: its position, and for an item of a history its place in that event."""
     return f"#{position}" if place is None else f"#{position}.{place}"
 
 
@@ -237,7 +228,7 @@ def _heading(entry: Entry, view: View) -> str:
 
 
 def _who(entry: Entry, view: View) -> str:
-    """Return who speaks, or what an entry is, in words."""
+    """Return the speaker of an entry, or its kind, in words."""
     match entry.kind:
         case "message":
             return (str(entry.role) if entry.role is not UNSET else "message") + _agent(entry)
@@ -258,16 +249,13 @@ def _who(entry: Entry, view: View) -> str:
 
 
 def _agent(entry: Entry) -> str:
-    """Return which agent speaks, as the rest of a heading."""
     return f", agent {entry.agent}" if entry.agent is not UNSET else ""
 
 
 def _event(entry: Entry) -> str:
-    """Return the heading of an entry without a speaker."""
     if entry.kind == "history_forked":
-        return (
-            f"history forked from what {_plain(entry.of)} showed at #{_plain(entry.through)}: which is recorded there"
-        )
+        shown = f"what {_plain(entry.of)} showed at #{_plain(entry.through)}"
+        return f"history forked from {shown}: which is recorded there"
     if entry.kind == "compaction_deferred":
         at = f" at response {entry.response_id}" if entry.response_id is not UNSET else ""
         return f"compaction owed{at}" + (f": {entry.reason}" if entry.reason is not UNSET else "")
@@ -285,14 +273,14 @@ _EVENTS = {
     "history_cleared": ("history cleared", ": the entries above are kept here"),
     "history_appended": ("items of a history", ""),
 }
-"""What each kind of entry is called, and what it means for what stands above."""
+"""The name of each kind of entry, and what it means for the entries above it."""
 
 
 def _plain(value: Any) -> str:  # noqa: ANN401 - a field that may not apply
     return "" if value is UNSET else str(value)
 
 
-def _said(entry: Entry, view: View) -> str:
+def _text(entry: Entry, view: View) -> str:
     match entry.kind:
         case "tool_call":
             return arguments(entry.arguments)
@@ -305,21 +293,17 @@ def _said(entry: Entry, view: View) -> str:
         case "history_compacted":
             return _summary_text(entry, view)
         case _:
-            parts = others(entry.content)
-            return "\n".join([*([entry.text] if entry.text else []), *parts])
+            return "\n".join([*([entry.text] if entry.text else []), *others(entry.content)])
 
 
 def _summary_text(entry: Entry, view: View) -> str:
     """Return the summary of a compaction: the tool's own text, and each item with its speaker."""
-    said = [item_text.display_of(item, full=view.full) for item in entry.items or ()]
-    summary = entry.text if entry.text and not any(entry.text in part.text for part in said) else None
-    lines = [
-        "".join(
-            [part.who, *(f" [{mark}]" for mark in part.marks), f":{item_text.beside(part.text)}" if part.text else ""]
-        )
-        for part in said
-    ]
-    return "\n".join([*([summary] if summary else []), *lines])
+    items = [item_text.display_of(item, full=view.full) for item in entry.items or ()]
+    lines = [entry.text] if entry.text and not any(entry.text in item.text for item in items) else []
+    for item in items:
+        marks = "".join(f" [{mark}]" for mark in item.marks)
+        lines.append(f"{item.who}{marks}" + (f":{item_text.after_name(item.text)}" if item.text else ""))
+    return "\n".join(lines)
 
 
 def _result(entry: Entry, view: View) -> Iterator[str]:
@@ -342,8 +326,8 @@ def _result(entry: Entry, view: View) -> Iterator[str]:
 def _rows(rows: Iterable[Row], view: View) -> Iterator[str]:
     for row in rows:
         yield f"  #{row.position}  {time_text(row.at_us)}  {row.producer}: {row.outcome}"
-        said = "erased" if row.said is None else arguments({k: v for k, v in row.said.items() if v is not None})
-        yield from indented.text(said, view.option)
+        members = {name: value for name, value in (row.said or {}).items() if value is not None}
+        yield from indented.text("erased" if row.said is None else arguments(members), view.option)
 
 
 def short_calls(entries: Iterable[Entry]) -> dict[str, str]:
@@ -367,5 +351,5 @@ def unreadable(extra: Any) -> list[str]:  # noqa: ANN401 - content is any JSON v
 
 
 def continues(how: str, of: str) -> str:
-    """Return a line that names the session that this one continues; the earlier entries are only in that session."""
+    """Return the line for a session that this one continues."""
     return f"{how.replace('_', ' ')} {of}: what was said before is recorded there"

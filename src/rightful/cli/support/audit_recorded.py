@@ -25,7 +25,7 @@ _TIES_SHOWN = 3
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print which rule fits, or which change of rule; 1 when none does."""
+    """Print which rule, or which change of rule, fits; return 1 if none does."""
     import msgspec
 
     from rightful.reports.audits import recorded_rule
@@ -84,13 +84,12 @@ def _show(found: RecordedRule, path: str) -> None:
     if not found.changes:
         terminal.wrap_stdout(lacking(found))
     contexts = f", {terminal.plural(found.contexts, 'belief')} by context" if found.contexts else ""
-    facts = {
+    tables.show_facts({
         "recorded": f"{path}: {terminal.plural(found.arms, 'arm')}{contexts}",
         "last updated": "not recorded" if found.last_updated is None else times.text_of(found.last_updated),
         "rule": "changed in time" if found.changes else f"{best.policy} ({best.policy_hash[:12]})",
         "through": f"position {found.through:,}",
-    }
-    tables.show_facts(facts)
+    })  # fmt: skip
     _show_changes(found)
     _show_rules(found)
     if not found.changes:
@@ -98,27 +97,21 @@ def _show(found: RecordedRule, path: str) -> None:
 
 
 def _show_changes(found: RecordedRule) -> None:
-    from rightful.cli.output import tables
-
-    if not found.changes:
-        return
-    columns = {"until the change": "", "after it": "", "change at or after": "", "and before": "",
-               "grades until": "n", "grades after": "n"}  # fmt: skip
+    columns = {
+        "until the change": "", "after it": "", "change at or after": "", "and before": "", "grades until": "n",
+        "grades after": "n",
+    }  # fmt: skip
     rows = [
         [
             change.first, change.second, times.text_of(change.after), times.text_of(change.before),
             change.grades_first, change.grades_second,
         ]
-        for change in found.changes[:_RULES_SHOWN]
+        for change in found.changes
     ]  # fmt: skip
-    more = len(found.changes) - len(rows)
-    note = f"{more} more are in --json" if more > 0 else None
-    tables.show_table(columns, rows, title="Changes of rule that explain the file", note=note)
+    _show_first(columns, rows, _RULES_SHOWN, "Changes of rule that explain the file")
 
 
 def _show_rules(found: RecordedRule) -> None:
-    from rightful.cli.output import tables
-
     columns = {
         "rule": "", "bit for bit": "n", "within 1e-9": "n", "differ": "n", "only in file": "n", "only in log": "n",
         "alpha off by": "weight", "beta off by": "weight",
@@ -129,45 +122,42 @@ def _show_rules(found: RecordedRule) -> None:
             candidate.only_log,
             options.number(candidate.max_alpha), options.number(candidate.max_beta),
         ]
-        for candidate in found.candidates[:_RULES_SHOWN]
+        for candidate in found.candidates
     ]  # fmt: skip
-    more = len(found.candidates) - len(rows)
-    note = f"{more} more are in --json" if more > 0 else None
-    tables.show_table(
-        columns, rows, title="Every rule, the nearest first", note=note, drop=["beta off by", "within 1e-9"]
-    )
+    _show_first(columns, rows, _RULES_SHOWN, "Every rule, the nearest first", drop=["beta off by", "within 1e-9"])
 
 
 def _show_arms(found: RecordedRule, best: Candidate) -> None:
-    from rightful.cli.output import tables
-
-    if not found.lacks:
-        return
     columns = {"arm": "", "context": "", "alpha": "weight", "beta": "weight", "n": "n", "what that is": ""}
     rows = [
         [
             lack.arm, "" if lack.context is None else " / ".join(part or "-" for part in lack.context),
             f"{lack.alpha:+.3g}", f"{lack.beta:+.3g}", "" if lack.n is None else f"{lack.n:+,}", _what(lack),
         ]
-        for lack in sorted(found.lacks, key=_size)[:_ARMS_SHOWN]
+        for lack in sorted(found.lacks, key=lambda lack: (-(abs(lack.alpha) + abs(lack.beta)), lack.arm))
     ]  # fmt: skip
-    more = len(found.lacks) - len(rows)
-    note = f"{more} more are in --json" if more > 0 else None
     title = f"What the file has beyond the log under {best.policy}"
-    tables.show_table(columns, rows, title=title, note=note, drop=["context"])
+    _show_first(columns, rows, _ARMS_SHOWN, title, drop=["context"])
 
 
-def _size(lack: Lack) -> tuple[float, str]:
-    return -(abs(lack.alpha) + abs(lack.beta)), lack.arm
+def _show_first(
+    columns: dict[str, str], rows: Sequence[Sequence[object]], limit: int, title: str, drop: Sequence[str] = ()
+) -> None:
+    """Print the first rows as a table, if there are any."""
+    from rightful.cli.output import tables
+
+    more = len(rows) - limit
+    if rows:
+        note = f"{more} more are in --json" if more > 0 else None
+        tables.show_table(columns, rows[:limit], title=title, note=note, drop=drop)
 
 
 def _what(lack: Lack) -> str:
-    reward = "" if lack.reward is None else f", mean reward {lack.reward:.2f}"
     match lack.what:
-        case "missing":
-            return f"about {terminal.plural(lack.grades, 'credit')} that the log lacks{reward}"
-        case "lost":
-            return f"about {terminal.plural(lack.grades, 'credit')} that the file lost{reward}"
+        case "missing" | "lost":
+            reward = "" if lack.reward is None else f", mean reward {lack.reward:.2f}"
+            loses = "the log lacks" if lack.what == "missing" else "the file lost"
+            return f"about {terminal.plural(lack.grades, 'credit')} that {loses}{reward}"
         case "changed":
             return f"as many credits, evidence {lack.evidence:+.3g}"
         case _:
@@ -175,7 +165,7 @@ def _what(lack: Lack) -> str:
 
 
 def verdict(found: RecordedRule) -> str:
-    """Return the first words: which rule really ran, or which is the nearest."""
+    """Return the first sentence of the answer: which rule wrote the file, or which is the nearest."""
     total = found.arms + found.contexts
     what = "beliefs" if found.contexts else "arms"
     best = found.candidates[0]
@@ -219,22 +209,25 @@ def _other_changes(changes: Sequence[RuleChange]) -> str:
     if not changes:
         return ""
     explain = "more change explains" if len(changes) == 1 else "more changes explain"
-    pairs = [f"`{change.first}` then `{change.second}`" for change in changes[:_TIES_SHOWN]]
-    more = [f"{len(changes) - _TIES_SHOWN:,} more"] if len(changes) > _TIES_SHOWN else []
-    return f" {len(changes):,} {explain} the file as well: {', '.join([*pairs, *more])}."
+    pairs = _ties([f"`{change.first}` then `{change.second}`" for change in changes])
+    return f" {len(changes):,} {explain} the file as well: {', '.join(pairs)}."
+
+
+def _ties(names: list[str]) -> list[str]:
+    more = [f"{len(names) - _TIES_SHOWN:,} more"] if len(names) > _TIES_SHOWN else []
+    return [*names[:_TIES_SHOWN], *more]
 
 
 def _nearest(found: RecordedRule) -> str:
     names = [f"`{candidate.policy}`" for candidate in found.nearest_rules]
     if len(names) == 1:
         return f"the nearest is {names[0]}"
-    more = [f"{len(names) - _TIES_SHOWN:,} more"] if len(names) > _TIES_SHOWN else []
-    *first, last = [*names[:_TIES_SHOWN], *more]
+    *first, last = _ties(names)
     return f"the nearest are {', '.join(first)} and {last}, equally near"
 
 
 def _off(best: Candidate) -> str:
-    """Return by how much the worst of alpha, beta and selections is off, with its unit."""
+    """Return the largest difference of alpha, beta or selections, with its unit."""
     off, name = max((best.max_alpha, "alpha"), (best.max_beta, "beta"), key=lambda pair: pair[0])
     if off:
         return f"; {name} is off by a weight of up to {options.number(off)}"
@@ -242,7 +235,7 @@ def _off(best: Candidate) -> str:
 
 
 def lacking(found: RecordedRule) -> str:
-    """Return what the log lacks, and what the file lost, in words."""
+    """Return the sentences about what the log lacks and what the file lost."""
     arms = [lack for lack in found.lacks if lack.context is None]
     if not found.lacks:
         return "The log lacks nothing that the file contains."

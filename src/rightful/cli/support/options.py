@@ -1,4 +1,4 @@
-"""Options of all commands that query the projections: policy, position, time of decay, sessions."""
+"""Options of the commands that query the projections: policy, position, time of decay, sessions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,6 @@ _NEAR_NAMES = 5
 _PREFIX_CHARS = 4
 _FIELDS = 3  # of a policy that differ, in its description
 _VALUE_CHARS = 40
-
-WHERE_SESSIONS = "`rightful status --sessions` lists them."
-"""Where to look for the name of a session."""
 
 IN_BALANCE = (
     "In-balance grades are already counted in the numbers of a bandit's file; --balances none ignores those numbers "
@@ -163,7 +160,7 @@ def open_for_reading(args: argparse.Namespace) -> Ledger:
 
 
 def session_with_rows(ledger: Ledger, text: str) -> str:
-    """Return the session's full name; one that has rows is not sought, so the rest of the ledger is not folded.
+    """Return the session's full name. If `text` is a name with rows, the rest of the ledger is not folded.
 
     Raises:
         UsageError: As `session_named`.
@@ -212,7 +209,7 @@ def session_named(ledger: Ledger, text: str) -> str:
 
 
 def sessions_with(facts: Facts, text: str) -> list[str]:
-    """Return the session with this very name, else those with this very value, of any namespace."""
+    """Return the session with exactly this name, else the sessions of any namespace with exactly this value."""
     names, through = facts.names, facts.watermark
     known = [number for key in (text, f"\0{text}") if (number := names.texts.find(key)) is not None]
     if any(names.first[number] <= through for number in known):
@@ -221,29 +218,29 @@ def sessions_with(facts: Facts, text: str) -> list[str]:
 
 
 def sessions_beginning(facts: Facts, text: str) -> list[str]:
-    """Return the sessions whose name or value begins so; none of a text too short to mean one."""
+    """Return the sessions whose name or value begins with a text; none if the text is too short."""
     return facts.names.beginning_with(text, facts.watermark, _PREFIX_CHARS)
 
 
-def note_others(facts: Facts, text: str, taken: str) -> None:
+def note_others(facts: Facts, text: str, session: str) -> None:
     """Print a note if the value of one session is also the beginning of others: one of those may be meant."""
-    if text == taken or split_session(taken)[1] != text:
+    if text == session or split_session(session)[1] != text:
         return
-    if others := [name for name in sessions_beginning(facts, text) if name != taken]:
+    if others := [name for name in sessions_beginning(facts, text) if name != session]:
         terminal.note_stderr(
-            f"{text!r} is treated as {taken}, which has this value; it is also the beginning of {names_text(others)}."
+            f"{text!r} is treated as {session}, which has this value; it is also the beginning of {names_text(others)}."
         )
 
 
 def _near(facts: Facts, text: str) -> str:
     near = facts.names.containing(text, facts.watermark) if text else []
     if not near:
-        return WHERE_SESSIONS
+        return "`rightful status --sessions` lists them."
     return f"Names that contain it: {names_text(near)}. Type one of them, or its beginning."
 
 
 def names_text(names: list[str]) -> str:
-    """Return the first of some names, and how many more there are."""
+    """Return the first names, and the number of others."""
     first = ", ".join(names[:_NEAR_NAMES])
     return f"{first}, and {len(names) - _NEAR_NAMES:,} more" if len(names) > _NEAR_NAMES else first
 
@@ -320,20 +317,16 @@ def open_folded(args: argparse.Namespace) -> Iterator[Ledger]:
 def _save(ledger: Ledger, log: Log) -> None:
     """Save the projection for the next command; nothing depends on it."""
     watermark = ledger.projected().facts.watermark
-    match ledger.projected().save():
-        case True:
-            log.step("saved", watermark=watermark)
-        case False:
-            log.warning("the projection was not saved; the next command folds again", folder=str(ledger.path))
-        case None:
-            pass
+    if (is_saved := ledger.projected().save()) is False:
+        log.warning("the projection was not saved; the next command folds again", folder=str(ledger.path))
+    elif is_saved:
+        log.step("saved", watermark=watermark)
 
 
 def catch_up(ledger: Ledger) -> None:
     """Bring the projections up to date, with progress on long work."""
     projected = ledger.projected()
-    missing = projected.behind()
-    if missing < PROGRESS_ROWS:
+    if (missing := projected.behind()) < PROGRESS_ROWS:
         projected.catch_up()
         return
     from rightful.cli.output import tables
@@ -350,11 +343,11 @@ def catch_up(ledger: Ledger) -> None:
 
 
 def number(value: float) -> str:
-    """Return a number for people: three significant digits, whole from 1,000 on."""
+    """Return a number as text: three significant digits, whole from 1,000 on."""
     return f"{value:.3g}" if abs(value) < _WHOLE_FROM else f"{value:,.0f}"
 
 
 def fixed(value: float, *, sign: bool = False) -> str:
-    """Return a mean, a rate or a distance for people: three decimals; nothing has no sign."""
+    """Return a mean, a rate or a distance as text: three decimals; 0 has no sign."""
     text = f"{value:+.3f}" if sign else f"{value:.3f}"
     return text if text.strip("+-") != "0.000" else "0.000"

@@ -1,9 +1,10 @@
-"""What `rightful run` records when its command has ended, and what it clears up."""
+"""Record the end of a `rightful run`, and remove its temporary files."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,35 +25,39 @@ if TYPE_CHECKING:
 
 
 class RunOutput(NamedTuple):
-    """What a run left.
+    """The transcript and the commits of a run.
 
     Attributes:
         transcript: Its transcript, or why none is known.
-        made: Its commits; None outside of a repository.
-        facts: More of the repository.
+        commits: Its commits; None outside of a repository.
+        facts: Further facts about the repository.
     """
 
     transcript: TranscriptSearch
-    made: RunCommits | None
+    commits: RunCommits | None
     facts: dict[str, Any]
 
 
 def end(args: argparse.Namespace, place: Place, code: int) -> int:
-    """Record what a run left, clear up, and return its exit code, whatever happens."""
+    """Record the end of a run, clear up, and return the command's exit code, whatever happens."""
     ended_us = max(now_us(), place.began_us)
     report: dict[str, Any] = {
         "session": place.identity.session, "run_nonce": place.identity.nonce, "exit_code": code,
         "started_at": times.text_of(place.began_us), "ended_at": times.text_of(ended_us),
     }  # fmt: skip
-    for step in (_record, _clear, _write_report, _note_unbound):
+    steps = (
+        partial(_record, place, ended_us, report), partial(_clear, args, place, report),
+        partial(_write_report, args, report), partial(_note_unbound, args, place, report),
+    )  # fmt: skip
+    for step in steps:
         try:
-            step(args, place, ended_us, report)
+            step()
         except Exception as error:  # noqa: BLE001 - nothing of ours may hide how the command ended
             terminal.warn_stderr(f"{str(error) or type(error).__name__} (after the command had ended with {code})")
     return code
 
 
-def _found(place: Place, ended_us: int) -> RunOutput:
+def _run_output(place: Place, ended_us: int) -> RunOutput:
     from rightful.runs.run_transcripts import FinishedRun, TranscriptSearch, find_transcript
 
     others = place.live_files.others()
@@ -80,9 +85,8 @@ def _found(place: Place, ended_us: int) -> RunOutput:
     })  # fmt: skip
 
 
-def _record(args: argparse.Namespace, place: Place, ended_us: int, report: dict[str, Any]) -> None:
-    """Record the end at once, and then what is found; what cannot be written is kept."""
-    del args
+def _record(place: Place, ended_us: int, report: dict[str, Any]) -> None:
+    """Record the end at once, and then what is found; keep in the spool what cannot be written."""
     from rightful import ledger as app
 
     end_event = run_records.end_event(place.identity, ended_us, report["exit_code"])
@@ -93,27 +97,27 @@ def _record(args: argparse.Namespace, place: Place, ended_us: int, report: dict[
             _drain(ledger, place)
     except (RightfulError, OSError) as error:
         why = str(error)
-    found = _found(place, ended_us)
+    found = _run_output(place, ended_us)
     certain, claims, no_claim = _events(place, ended_us, found)
-    taken = None
+    refusal = None
     if why is None:
         try:
             with app.open(place.ledger) as ledger:
-                taken = run_records.finish(
+                refusal = run_records.finish(
                     ledger.log, place.identity, certain, claims, no_claim, timeout_s=limits.RUN_WAIT_S
                 )
         except (RightfulError, OSError) as error:
             why = str(error)
     if why is not None and claims and place.setup.native_id is None:
         # a claim that was not compared with others stays a candidate, unless only this run can make it
-        taken, claims = no_claim["data"]["why"], [no_claim]
-    _fill(report, found, taken)
+        refusal, claims = no_claim["data"]["why"], [no_claim]
+    _fill(report, found, refusal)
     if why is not None:
         report["kept"] = _keep(place, [end_event, *certain, *claims], ended_us, why)
 
 
 def _drain(ledger: Ledger, place: Place) -> None:
-    """Append what hooks of the session could not: their spool may be in the folder that is removed."""
+    """Append the spooled events of the session's hooks: their spool may be in the folder that is removed."""
     from rightful.integrations.spool.spool_drain import drain
     from rightful.integrations.spool.spool_files import Spool
 
@@ -123,12 +127,16 @@ def _drain(ledger: Ledger, place: Place) -> None:
 
 
 def _events(place: Place, ended_us: int, found: RunOutput) -> tuple[list[Any], list[Any], Any]:
-    """Return what is recorded in any case, what claims the transcript, and what is recorded instead of that."""
+    """Return the events to record in any case, the claims on the transcript, and the event to record without them."""
     from rightful.runs.run_transcripts import TranscriptSearch
 
     identity, certain, claims = place.identity, [], []
-    if place.repository is not None and found.made is not None and (found.made.commits or found.made.candidates):
-        certain.append(run_records.commits_event(identity, ended_us, place.repository, found.made, found.facts))
+    if (
+        place.repository is not None
+        and found.commits is not None
+        and (found.commits.commits or found.commits.candidates)
+    ):
+        certain.append(run_records.commits_event(identity, ended_us, place.repository, found.commits, found.facts))
     own = found.transcript.own
     if own is not None:
         claims.append(run_records.binding_event(identity, ended_us, own))
@@ -140,23 +148,21 @@ def _events(place: Place, ended_us: int, found: RunOutput) -> tuple[list[Any], l
     return certain, claims, run_records.candidates_event(identity, ended_us, mine)
 
 
-def _fill(report: dict[str, Any], found: RunOutput, taken: str | None) -> None:
-    own = found.transcript.own if taken is None else None
+def _fill(report: dict[str, Any], found: RunOutput, refusal: str | None) -> None:
+    own = found.transcript.own if refusal is None else None
     report["transcript"] = None if own is None else {
         "uri": own.uri, "evidence": own.evidence, "session": own.native,
         "bytes": own.content.bytes, "sha256": own.content.sha256,
     }  # fmt: skip
-    candidates = found.transcript.candidates
-    if taken is not None and found.transcript.own is not None:
-        candidates = (found.transcript.own.file.path,)
-    report["candidates"] = list(candidates)
-    report["why"] = taken or found.transcript.why
-    report["commits"] = [] if found.made is None else [commit.sha for commit in found.made.commits]
-    report["commit_candidates"] = [] if found.made is None else [commit.sha for commit in found.made.candidates]
+    refused = None if refusal is None else found.transcript.own
+    report["candidates"] = list(found.transcript.candidates) if refused is None else [refused.file.path]
+    report["why"] = refusal or found.transcript.why
+    report["commits"] = [] if found.commits is None else [commit.sha for commit in found.commits.commits]
+    report["commit_candidates"] = [] if found.commits is None else [commit.sha for commit in found.commits.candidates]
 
 
 def _keep(place: Place, events: list[Any], ended_us: int, why: str) -> str | None:
-    """Keep what could not be written in the spool; else say it, with what to do."""
+    """Keep the events in the spool and return the file; if that fails, print them."""
     from rightful import content
     from rightful.integrations.spool.spool_files import Spool
 
@@ -173,19 +179,19 @@ def _keep(place: Place, events: list[Any], ended_us: int, why: str) -> str | Non
     return None
 
 
-def _clear(args: argparse.Namespace, place: Place, ended_us: int, report: dict[str, Any]) -> None:
-    """Remove what is not needed any more, and say what stays."""
-    del ended_us
+def _clear(args: argparse.Namespace, place: Place, report: dict[str, Any]) -> None:
+    """Remove the temporary files and the work tree, and print which of them are kept."""
     place.live_files.close()
     remove_empty(place)
-    bound = report.get("transcript") or {}
-    paths = [*report.get("candidates", ()), *([_path(bound["uri"])] if bound else [])]
+    bound = report.get("transcript")
+    own = [_path(bound["uri"])] if bound else []
+    paths = [*report.get("candidates", ()), *own]
     why = run_folder.end(place.temp, os.environ, paths, keep=args.keep)
     report["temporary"] = None if why is None else str(place.temp)
     if why is not None and not args.quiet:
         terminal.note_stderr(f"temporary files were kept in {place.temp}: {why}")
-    if bound and not args.quiet:
-        terminal.note_stderr(_import_of(args, place, _path(bound["uri"])))
+    if own and not args.quiet:
+        terminal.note_stderr(_import_hint(args, place, own[0]))
     report["worktree"] = report["branch"] = None
     if place.tree is None or place.repository is None:
         return
@@ -196,23 +202,16 @@ def _clear(args: argparse.Namespace, place: Place, ended_us: int, report: dict[s
         terminal.note_stderr(f"the work tree {place.tree.path} (branch {place.tree.branch}) {what}: {why}")
 
 
-def _import_of(args: argparse.Namespace, place: Place, path: str) -> str:
-    """Return the command that imports the transcript; binding it does not read it."""
+def _import_hint(args: argparse.Namespace, place: Place, path: str) -> str:
     import shlex
 
     words = ["rightful", *(["--ledger", args.ledger] if args.ledger else []), "import", str(place.harness), path]
     return f"its transcript is bound but not imported; import it with: {shlex.join(words)}"
 
 
-def _note_unbound(args: argparse.Namespace, place: Place, ended_us: int, report: dict[str, Any]) -> None:
-    """Print why no transcript was bound, if the agent tool is known."""
-    del ended_us
-    if (
-        not args.quiet
-        and place.harness in run_identity.TOOLS
-        and report.get("transcript") is None
-        and report.get("why")
-    ):
+def _note_unbound(args: argparse.Namespace, place: Place, report: dict[str, Any]) -> None:
+    is_unbound = report.get("transcript") is None and report.get("why")
+    if is_unbound and place.harness in run_identity.TOOLS and not args.quiet:
         terminal.note_stderr(f"no transcript was bound to {place.identity.session}: {report['why']}")
 
 
@@ -222,9 +221,8 @@ def _path(uri: str) -> str:
     return os.fsdecode(unquote_to_bytes(urlsplit(uri).path))
 
 
-def _write_report(args: argparse.Namespace, place: Place, ended_us: int, report: dict[str, Any]) -> None:
+def _write_report(args: argparse.Namespace, report: dict[str, Any]) -> None:
     """Write the report of --report atomically."""
-    del place, ended_us
     if args.report is None:
         return
     path = Path(args.report)

@@ -1,4 +1,4 @@
-"""What `rightful run` prepares before its command starts."""
+"""Prepare a `rightful run` before its command starts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """What was prepared for a run.
+    """The identity, the folders and the command of a run.
 
     Attributes:
         identity: Its name, nonce and mark.
@@ -59,7 +59,7 @@ class Place(NamedTuple):
 
 
 def begin(args: argparse.Namespace, ledger: Ledger, command: list[str], cwd: Path, session: str | None) -> Place | None:
-    """Prepare a run and record its start; return what was prepared, or None if its name is taken.
+    """Prepare a run and record its start; return its place, or None if its name is taken.
 
     Raises:
         UsageError: It cannot be prepared with these options. Nothing was started, and nothing is left.
@@ -67,7 +67,13 @@ def begin(args: argparse.Namespace, ledger: Ledger, command: list[str], cwd: Pat
     """
     began_us = now_us()
     identity = run_identity.new_identity(began_us, session)
-    place = _prepare(args, ledger.path.resolve(), identity, began_us, command, cwd)
+    path = ledger.path.resolve()
+    where = _work_folder(args, path, identity, cwd)
+    try:
+        place = _place(args, path, identity, began_us, command, where)
+    except BaseException:
+        _remove(where)
+        raise
     try:
         run_records.begin(ledger.log, _start(args, place), timeout_s=limits.RUN_WAIT_S)
     except run_records.NameTakenError:
@@ -84,31 +90,15 @@ def begin(args: argparse.Namespace, ledger: Ledger, command: list[str], cwd: Pat
 
 
 class _WorkFolder(NamedTuple):
-    """Where a run works: its folder, the repository around it, and its own work tree if it has one."""
+    """The folder of a run, the repository around it, and its own work tree if it has one."""
 
     cwd: Path
     repository: Repository | None
     tree: Worktree | None
 
 
-def _prepare(
-    args: argparse.Namespace, ledger: Path, identity: Identity, began_us: int, command: list[str], cwd: Path
-) -> Place:
-    where = _work_folder(args, ledger, identity, cwd)
-    try:
-        return _place(args, ledger, identity, began_us, command, where)
-    except BaseException:
-        _remove(where)
-        raise
-
-
 def _place(
-    args: argparse.Namespace,
-    ledger: Path,
-    identity: Identity,
-    began_us: int,
-    command: list[str],
-    where: _WorkFolder,
+    args: argparse.Namespace, ledger: Path, identity: Identity, began_us: int, command: list[str], where: _WorkFolder
 ) -> Place:
     harness = args.harness or run_identity.tool_of(command)
     setup = run_identity.tool_setup(command, harness, ledger / run_identity.RUNS / identity.mark)
@@ -133,7 +123,7 @@ def _place(
 
 
 def _work_folder(args: argparse.Namespace, ledger: Path, identity: Identity, cwd: Path) -> _WorkFolder:
-    """Return where the run works, after creating its work tree if --worktree is given."""
+    """Return the folder of the run, after creating its work tree if --worktree is given."""
     try:
         repository = git.repository_of(cwd)
     except git.GitError as error:
@@ -190,17 +180,16 @@ def notes(place: Place) -> list[str]:
         lines.append(f"not passed to the command: {', '.join(variables)}, which point git to another repository")
     if place.tree is not None:
         lines.append(f"it works in {place.tree.path}, on the new branch {place.tree.branch}")
-        if place.tree.left_behind:
-            is_one = place.tree.left_behind == 1
-            changes = terminal.plural(place.tree.left_behind, "uncommitted change")
-            lines.append(f"{changes} {'is' if is_one else 'are'} not in that work tree")
+        if left := place.tree.left_behind:
+            changes = terminal.plural(left, "uncommitted change")
+            lines.append(f"{changes} {'is' if left == 1 else 'are'} not in that work tree")
         if place.tree.has_submodules:
             lines.append("submodules are not checked out in that work tree; run git submodule update --init")
     elif sharing := [live_run.session for live_run in place.live_files.before if shares(place, live_run)]:
-        who = f"{', '.join(sharing)} {'works' if len(sharing) == 1 else 'work'}"
+        runs = f"{', '.join(sharing)} {'works' if len(sharing) == 1 else 'work'}"
         lines.append(
-            f"{who} in this folder too, on the same files" if place.repository is None else
-            f"{who} in this work tree too, on the same files and the same index; --worktree gives each run its own"
+            f"{runs} in this folder too, on the same files" if place.repository is None else
+            f"{runs} in this work tree too, on the same files and the same index; --worktree gives each run its own"
         )  # fmt: skip
     if place.live_files.refused:
         lines.append(f"other runs cannot see this one: {place.live_files.refused[0]} cannot be written")

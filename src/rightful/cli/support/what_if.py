@@ -1,12 +1,13 @@
-"""What-if: policies that differ from a given one in one thing, as options of the commands that ask.
+"""What-if options: each changes one field of the policy of a command.
 
-Each option changes the policy that the command would use, and what is shown says so: `bound,
-without session claude-code:7fbe4341`. The changed policy has a hash of its own; nothing is kept of it.
+The answer names the change: `bound, without session claude-code:7fbe4341`. The changed policy has a hash of its own,
+and is not stored.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from rightful.policies import TimeDecay, policy_of
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from rightful.ledger import Ledger
     from rightful.policies import Policy
@@ -59,21 +60,11 @@ _ONCE = {"join", "revision", "credit", "decay", "causal_order"}
 
 
 def add(parser: argparse.ArgumentParser, **others: str) -> None:
-    """Declare the options.
-
-    Args:
-        parser: Where to.
-        others: Help of options that the command reads in its own way, by name.
-    """
+    """Declare the options; `others` is the help of those that the command reads in its own way."""
     group = parser.add_argument_group("what if", "each option changes one field of the policy")
     for name, text in (_HELP | others).items():
-        option = f"--{name.replace('_', '-')}"
-        if name in _VALUES:
-            group.add_argument(option, choices=_VALUES[name], metavar=_METAVARS[name], help=text)
-        elif name in _ONCE:
-            group.add_argument(option, metavar=_METAVARS[name], help=text)
-        else:
-            group.add_argument(option, action="append", metavar=_METAVARS[name], help=text)
+        option, action = f"--{name.replace('_', '-')}", "store" if name in _ONCE else "append"
+        group.add_argument(option, action=action, choices=_VALUES.get(name), metavar=_METAVARS[name], help=text)
 
 
 def is_used(args: argparse.Namespace, *, but: str = "") -> bool:
@@ -83,12 +74,12 @@ def is_used(args: argparse.Namespace, *, but: str = "") -> bool:
 
 def as_typed(args: argparse.Namespace) -> list[str]:
     """Return the options that were given, as they have to be typed."""
-    found = []
+    typed = []
     for name in _HELP:
         given = getattr(args, name)
         for value in given if isinstance(given, list) else [] if given is None else [given]:
-            found += [f"--{name.replace('_', '-')}", value]
-    return found
+            typed += [f"--{name.replace('_', '-')}", value]
+    return typed
 
 
 def apply_options(
@@ -99,7 +90,7 @@ def apply_options(
     Args:
         args: The options.
         named: The policy to change.
-        ledger: Where sessions are sought by a part of their name; a command without one takes full names.
+        ledger: The ledger in which sessions are found by a part of their name; without one, names must be full.
         but: An option that changes no policy here, because the command reads it itself.
 
     Raises:
@@ -137,26 +128,30 @@ def _change(name: str, given: Any, wire: dict[str, Any]) -> tuple[str, Any, str]
         case "decay":
             return "decay", _decay(given), "without decay" if given == _NONE else f"decay {given}"
         case "grader":
-            return "graders", given, f"paid by {_listed(given)}"
+            return "graders", given, f"paid by {' and '.join(given)}"
         case "without_grader":
-            return "without_graders", [*wire.get("without_graders", []), *given], f"without grader {_listed(given)}"
+            return (
+                "without_graders",
+                [*wire.get("without_graders", []), *given],
+                f"without grader {' and '.join(given)}",
+            )
         case "without_session":
             left_out = list(dict.fromkeys([*wire.get("without_sessions", []), *given]))
-            return "without_sessions", left_out, f"without session {_listed(given)}"
+            return "without_sessions", left_out, f"without session {' and '.join(given)}"
         case "arm_alias":
             pairs = dict(_pair(text) for text in given)
-            label = _listed(f"{alias} as {arm}" for alias, arm in pairs.items())
+            label = " and ".join(f"{alias} as {arm}" for alias, arm in pairs.items())
             return "arm_aliases", {**wire["arm_aliases"], **pairs}, f"with {label}"
         case "balances":
             sources = balances(given)
-            label = f"with the opening balances of {_listed(sources)}" if sources else NO_BALANCES
+            label = f"with the opening balances of {' and '.join(sources)}" if sources else NO_BALANCES
             return "balances", sources, label
         case _:
             return name, given, f"{name.replace('_', ' ')} {given}"
 
 
 def balances(given: list[str] | None) -> list[str]:
-    """Return the patterns that `--balances` gives; none where it was left out.
+    """Return the patterns of `--balances`; none if it was omitted.
 
     Raises:
         UsageError: It gives `none` and patterns.
@@ -166,10 +161,6 @@ def balances(given: list[str] | None) -> list[str]:
     if _NONE in given:
         raise UsageError("--balances expects `none` or sources, got both; nothing was computed. Omit one of them.")
     return given
-
-
-def _listed(words: Iterable[str]) -> str:
-    return " and ".join(words)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -182,24 +173,17 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _decay(text: str) -> dict[str, Any] | None:
-    """Return a decay as a policy has it.
-
-    Raises:
-        UsageError: It is none.
-    """
     mode, _, value = text.partition(":")
-    try:
-        match mode:
-            case "none" | "events" if not value:
-                return None if mode == _NONE else {"mode": mode}
-            case "time" if (span := _SPAN.fullmatch(value)) is not None:
-                return {"mode": mode, "half_life": float(span[1]) * _UNITS_S[span[2]]}
-            case "session" | "arm":
+    match mode:
+        case "none" | "events" if not value:
+            return None if mode == _NONE else {"mode": mode}
+        case "time" if (span := _SPAN.fullmatch(value)) is not None:
+            return {"mode": mode, "half_life": float(span[1]) * _UNITS_S[span[2]]}
+        case "session" | "arm":
+            with suppress(ValueError):
                 return {"mode": mode, "gamma": float(value)}
-            case _:
-                pass
-    except ValueError:
-        pass
+        case _:
+            pass
     raise UsageError(
         f"--decay expects none, time:SECONDS (or 12h, 7d, 2w), session:GAMMA, arm:GAMMA or events, got {text!r}; "
         f"nothing was computed.{_decay_hint(text)}"
@@ -207,7 +191,7 @@ def _decay(text: str) -> dict[str, Any] | None:
 
 
 def _decay_hint(text: str) -> str:
-    """Return what a value without its mode was probably meant to be: a span of time, or a factor."""
+    """Return a suggestion for a value without its mode: a span of time, or a factor."""
     if (span := _SPAN.fullmatch(text)) is None:
         return ""
     if span[2] or float(span[1]) > 1:
@@ -223,8 +207,7 @@ def _note_time(args: argparse.Namespace, policy: Policy, ledger: Ledger) -> None
 
     projected = ledger.projected()
     through = projected.prefix(options.as_of(args))
-    latest_us = log_clock.latest_at_us(ledger.log, projected.facts, through)
-    if latest_us:
+    if latest_us := log_clock.latest_at_us(ledger.log, projected.facts, through):
         terminal.note_stderr(
             f"evidence is decayed as of {times.text_of(latest_us)}, the latest time in the ledger, including excluded "
             f"sessions; use --decay-at to choose another time."
