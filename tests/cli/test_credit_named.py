@@ -49,6 +49,33 @@ def test_a_workspace_label_means_the_session_of_the_records(ledger: Path, run: R
     assert "'ab12' is workspace:ab12@2026-08-01T10:00:00Z of this ledger" in done.err
 
 
+def test_a_missing_record_names_the_one_of_the_linked_session(ledger: Path, run: Run, here: Path) -> None:
+    started(ledger, "workspace:a000@2026-08-01T10:00:00Z", f"claude-code:{LONG}")
+    with app.open(ledger) as opened:
+        opened.append(
+            [
+                {
+                    "type": "session.linked", "producer": "p", "key": "k", "at": "2026-08-01T10:00:00Z",
+                    "session": "workspace:a000@2026-08-01T10:00:00Z", "other": f"claude-code:{LONG}", "as": "native",
+                    "evidence": "native-id",
+                }
+            ]
+        )  # fmt: skip
+    state = put(here / "state", f"{LONG}.json", "lessons/a.md").parent
+    words = ("credit", "--session-state-dir", state, "--workspace-session-id", "a000", *GRADED)
+
+    done, dry = run(*words), run(*words, "--dry-run")
+
+    assert (done.code, graded(ledger)) == (0, [])
+    assert (
+        f"the exposure record is missing: a000.json is not in {state}, but {LONG}.json of the linked session "
+        f"claude-code:{LONG} is; to credit that exposure, add --exposure-session-id {LONG}; nothing is credited"
+    ) in done.out
+    assert f"add --exposure-session-id {LONG}" in dry.out
+    run(*words, "--exposure-session-id", LONG)
+    assert alphas(run) == {"lessons/a.md": 1.8}
+
+
 def test_an_id_that_fits_several_sessions_is_refused(ledger: Path, run: Run, here: Path) -> None:
     started(ledger, f"claude-code:{LONG}", "claude-code:7fbe9999")
     state = put(here / "state", f"{LONG}.json", "lessons/a.md").parent

@@ -51,6 +51,10 @@ def test_file_has_the_credit_and_a_repetition_writes_nothing(ledger: Path, run: 
     assert target.read_bytes() == written
     assert means(target) == {GIT: (1.8, 1.2), TESTS: (1.8, 1.2)}
 
+    changed = run(*words(state, "session-a", "--grade", "0.6", "--publish", target, *READER))
+    assert "was written (for gptme-sessions, from the log and its opening balances): 2 arms changed" in changed.out
+    assert means(target) == {GIT: (1.6, 1.4), TESTS: (1.6, 1.4)}
+
 
 def test_rewards_of_single_lessons_context_and_decay_are_in_the_file(
     ledger: Path, run: Run, state: Path, target: Path

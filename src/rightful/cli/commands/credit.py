@@ -122,6 +122,8 @@ def run(args: argparse.Namespace) -> int:
         written = (name for name, alias in zip(names.texts, names.alias, strict=True) if not alias)
         others = [*records.ids(request), *session_credit.known_ids(request, written)]
         exposure = session_credit.read_exposure(args.session_state_dir, request, others)
+        if exposure.state == "missing" and request.exposure_id is None:
+            exposure = exposure._replace(why=exposure.why + _linked_record(ledger, request, args.session_state_dir))
         graded = _with_rewards(args, graded, exposure)
         if args.dry_run:
             return _answer(args, request, graded, exposure, [])
@@ -184,6 +186,22 @@ def _name(facts: Facts, given: str, space: str, folder: str) -> str | None:
     for name in fitting:
         terminal.note_stderr(f"{given!r} is {name} of this ledger.")
     return fitting[0] if fitting else None
+
+
+def _linked_record(ledger: Ledger, request: CreditRequest, folder: str) -> str:
+    """Return which records the folder has of sessions that are linked to the workspace's, and the option for them."""
+    from rightful.projections.credit import linked_names
+    from rightful.recording import session_credit
+
+    names = linked_names.names_of_run(ledger.projected().catch_up(), request.exposed)
+    ids = [name.partition(":")[2] for name in names if name.startswith("claude-code:")]
+    paths = {session: Path(session_credit.record_path(folder, session)) for session in ids}
+    return "".join(
+        f", but {path.name} of the linked session claude-code:{session} is; to credit that exposure, add "
+        f"--exposure-session-id {session}"
+        for session, path in paths.items()
+        if path.exists()
+    )
 
 
 def _note_made(request: CreditRequest, receipts: list[Receipt]) -> None:

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 _DIGITS = 12
 _OLD = {
     "counted": "count, as the opening balance of this file",
+    "known": "count if the ledger has an opening balance of this file",
     "skipped": "do not count: see the note",
     "rebuilt": "are ignored: only the log counts",
     "kept": "count as opened before the last publication; later updates of the tool do not (--drop-updates)",
 }
 _MADE = {
     "counted": "the old numbers counted",
+    "known": "from the log and its opening balances",
     "skipped": "the old numbers did not count",
     "rebuilt": "rebuilt from the log only",
     "kept": "updates of the tool since the last publication dropped",
@@ -85,12 +87,19 @@ def _facts(plan: Plan) -> dict[str, object]:
         "policy": _policy(plan),
         "through": f"position {plan.through:,}",
         **decay,
-        "old numbers": _OLD[plan.old if plan.counts else "skipped"]
+        "old numbers": _OLD[_old_numbers(plan)]
         if plan.previous_sha256 is not None or plan.old != "counted"
         else "none: a new file",
         "file now": _digits(plan.previous_sha256),
         "planned file": _digits(plan.new_sha256),
     }
+
+
+def _old_numbers(plan: Plan) -> str:
+    """Return what becomes of the old numbers; `known` if they, or what they were made from, are in the ledger."""
+    if not plan.counts:
+        return "skipped"
+    return "known" if plan.old == "counted" and plan.opens is None else plan.old
 
 
 def _policy(plan: Plan) -> str:
@@ -144,7 +153,7 @@ def _show_uncredited(plan: Plan) -> None:
 def show_applied(done: Done, plan: Plan, rollback: str) -> None:
     """Print what an apply did, and `rollback`, the command that undoes it."""
     is_new = plan.previous_sha256 is None and plan.old == "counted"
-    how = f"for {plan.reader}, {'a new file' if is_new else _MADE[plan.old if plan.counts else 'skipped']}"
+    how = f"for {plan.reader}, {'a new file' if is_new else _MADE[_old_numbers(plan)]}"
     if done.happened == "already in place":
         how = f"for {plan.reader}{', as rebuilt from the log only' if plan.old == 'rebuilt' else ''}"
         terminal.wrap_stdout(f"{done.target} already has the planned content ({how}); nothing was written to it.")

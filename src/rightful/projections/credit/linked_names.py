@@ -28,6 +28,17 @@ def same_run(facts: Facts, session: str, other: str) -> bool | None:
     return False if runs.is_linked()[second] else None
 
 
+def names_of_run(facts: Facts, session: str) -> list[str]:
+    """Return all names of a session's run; none where the session or its run is unknown."""
+    number = facts.names.texts.find(session)
+    if number is None:
+        return []
+    runs = _runs_among(facts, number)
+    if runs.ambiguous[number]:
+        return []
+    return [facts.names.text(name) for name in facts.names.closure([number]) if runs.of[name] == runs.of[number]]
+
+
 def _is_joined(facts: Facts, number: int) -> bool:
     runs = _runs_among(facts, number)
     return bool(runs.is_linked()[number])
