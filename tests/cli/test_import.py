@@ -83,7 +83,7 @@ def test_people_get_the_problems_on_stderr_with_file_and_line(ledger: Path, run:
         "rightful: A line with a problem was not imported; the rest of its file was. "
         "Repair the file and import it again.\n"
     )
-    problem = "1 problem (1 in files without new events)"
+    problem = "1 problem (1 of them in files that were read before)"
     assert (again.code, again.out) == (
         2,
         f"{path}: 2 already in the ledger\n1 file: 2 already in the ledger; {problem}.\n",
@@ -161,7 +161,9 @@ def test_counts_of_last_line_match_the_document_and_the_exit_code(ledger: Path, 
         "passed",
     ]
     assert all(set(problem) == {"line", "what"} for report in done.document for problem in report["problems"])
-    assert total == ("1 file: 2 already in the ledger; 1 problem (1 in files without new events), 1 note, 2 skipped.")
+    assert total == (
+        "1 file: 2 already in the ledger; 1 problem (1 of them in files that were read before), 1 note, 2 skipped."
+    )
 
 
 def test_similar_problems_are_printed_three_times_and_counted(ledger: Path, run: Run, here: Path) -> None:

@@ -28,7 +28,7 @@ def test_unchanged_files_are_reported_in_one_line(ledger: Path, run: Run, here: 
     lines = [(here / "ws" / "p" / f"{name}.jsonl", size) for name, size in ((A, 174), (B, 172))]
     assert again.out.splitlines()[:2] == [f"{path}: nothing (nothing new in {size} bytes)" for path, size in lines]
     assert again.out.splitlines()[-1] == (
-        "3 files: 3 already in the ledger; 3 problems (3 in files without new events)."
+        "3 files: 3 already in the ledger; 3 problems (3 of them in files that were read before)."
     )
     assert again.code == 2
     assert (

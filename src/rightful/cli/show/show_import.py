@@ -239,7 +239,7 @@ class Totals:
     def line(self) -> str:
         """Return the last line of an import."""
         passed = sum(self._passed.values())
-        old = f" ({self._lost_in_old:,} in files without new events)" if self._lost_in_old else ""
+        old = f" ({self._lost_in_old:,} of them in files that were read before)" if self._lost_in_old else ""
         found = [terminal.plural(sum(self._lost.values()), "problem") + old]
         found += [terminal.plural(self._counts["notes"], "note")] * (self._counts["notes"] > 0)
         found += [f"{passed:,} skipped"] * (passed > 0)
