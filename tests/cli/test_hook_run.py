@@ -155,7 +155,7 @@ WORDS = [
 def test_a_call_in_whatever_words_takes_the_short_way(
     run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
-    monkeypatch.setattr(cli, "parser", None)
+    monkeypatch.setattr(cli, "_run", None)
     given_on_stdin(monkeypatch, before_tool())
 
     assert run(*(word.replace("L", str(ledger)) for word in words)) == (0, "", "")
@@ -207,7 +207,7 @@ def test_help_of_hook_run_is_printed_at_a_terminal_only(run: Run, monkeypatch: p
 
 
 def test_main_takes_the_short_way_for_a_hooks_call(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "parser", None)
+    monkeypatch.setattr(cli, "_run", None)
     given_on_stdin(monkeypatch, before_tool())
 
     assert cli.main(["hook", "run", "claude-code", "--ledger", str(ledger)]) == 0
