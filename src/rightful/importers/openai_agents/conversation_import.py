@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING
 
 from rightful import content
 from rightful.events import SessionStarted
+from rightful.importers.openai_agents import sdk_tables
 from rightful.importers.openai_agents.known_rows import NAMESPACE, PRODUCER, fork_of, stored_session
-from rightful.importers.openai_agents.sdk_tables import (
-    MAIN,
-    message_of,
-    messages_of,
-    session_of,
-    unbranched_of,
-    usage_of,
-)
 from rightful.importers.openai_agents.transaction_events import EventWriter
 from rightful.importers.shared.stored_rows import rows_of
 from rightful.importers.sources.text_files import Problem
@@ -81,7 +74,9 @@ class DatabaseImport:
         """Return the rows that can be imported, and how many were erased from the ledger; report the others."""
         rows: list[Row] = []
         sealed = erased = 0
-        for message in messages_of(self._connection, conversation.store, conversation.session_id, conversation.branch):
+        for message in sdk_tables.messages_of(
+            self._connection, conversation.store, conversation.session_id, conversation.branch
+        ):
             if stored.erased and writer.is_among(stored.erased, message.row, stored.times[message.row]):
                 erased += 1
             elif message.row in stored.times or (why := writer.invalid_reason(message)) is None:
@@ -94,12 +89,12 @@ class DatabaseImport:
         if sealed:
             items = _many(sealed, "item")
             self._note(f"{conversation.name}: {items} of EncryptedSession; imported in encrypted form")
-        if conversation.branch == MAIN:
+        if conversation.branch == sdk_tables.MAIN:
             self._report_unbranched(conversation)
         return rows, erased
 
     def _report_unbranched(self, conversation: Conversation) -> None:
-        if lost := unbranched_of(self._connection, conversation.store, conversation.session_id):
+        if lost := sdk_tables.unbranched_of(self._connection, conversation.store, conversation.session_id):
             rows = f"{_many(len(lost), 'row')} of `{conversation.store.messages}`"
             what = f"{conversation.name}: {rows} in no branch (first: {lost[0]})"
             self._problem(f"{what}; AdvancedSQLiteSession does not show them, and they were not imported", lost[0])
@@ -154,12 +149,12 @@ class DatabaseImport:
     def _is_stored(self, store: Store, row: Row, start: SessionStarted) -> bool:
         """Return whether the database has a row of a session; an equal greeting in another session proves nothing."""
         try:
-            if message_of(self._connection, store, row.id).row != row:
+            if sdk_tables.message_of(self._connection, store, row.id).row != row:
                 return False
         except sqlite3.DatabaseError:
             return False
         prefix = (start.extra or {}).get("session_prefix", "")
-        name = f"{NAMESPACE}:{prefix}{session_of(self._connection, store, row.id)}"
+        name = f"{NAMESPACE}:{prefix}{sdk_tables.session_of(self._connection, store, row.id)}"
         return start.session == name or start.session.startswith(f"{name}/branch/")
 
     def _refuse(self, conversation: Conversation, stored: StoredSession) -> None:
@@ -229,11 +224,11 @@ class DatabaseImport:
         writer.popped(removed)
         times = stored.times.copy()
         for row in new:
-            message = message_of(self._connection, conversation.store, row.id)
+            message = sdk_tables.message_of(self._connection, conversation.store, row.id)
             writer.put(row.id, writer.event(message, times[row]), len(message.data or b""))
             times[row] += 1
         if conversation.store.usage and conversation.branch is not None:
-            for turn, counts in usage_of(self._connection, conversation.session_id, conversation.branch):
+            for turn, counts in sdk_tables.usage_of(self._connection, conversation.session_id, conversation.branch):
                 writer.used(turn, counts)
         writer.flush()
 

@@ -59,16 +59,18 @@ def _of_session(
 ) -> Iterator[Conversation]:
     name = f"{NAMESPACE}:{prefix}{session_id}"
     if session_id is None or not is_session(name):
-        what = f"the id {(session_id or '')[:64]!r}, which is a placeholder or not a valid name"
-        what = "an id that is not text" if session_id is None else what
+        what = _invalid_id(session_id, "is a placeholder or not a valid name")
         run.report.add_problem(Problem(None, f"a session of `{store.messages}` has {what}; it was not imported"))
         return
     branches = branches_of(connection, store, session_id)
     yield Conversation(name, store, session_id, MAIN if branches else None, created, name)
     for branch in branches:
         if branch is None or not is_session(own := f"{name}/branch/{branch}"):
-            what = f"the id {(branch or '')[:64]!r}, which is not valid in a name"
-            what = "an id that is not text" if branch is None else what
+            what = _invalid_id(branch, "is not valid in a name")
             run.report.add_problem(Problem(None, f"a branch of {name} has {what}; it was not imported"))
         elif branch != MAIN:
             yield Conversation(own, store, session_id, branch, created, name)
+
+
+def _invalid_id(found: str | None, why: str) -> str:
+    return "an id that is not text" if found is None else f"the id {found[:64]!r}, which {why}"

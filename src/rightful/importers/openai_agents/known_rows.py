@@ -93,20 +93,13 @@ class StoredSession:
                 rows = stored_session(log, event.of, event.through).alive
                 self.inherited = frozenset(rows)
                 self._step(Step(position, tuple(rows.items()), frozenset()))
-            case HistoryAppended():
-                self._step(Step(position, tuple(_rows(recorded.id, event)), frozenset()))
+            case HistoryAppended(extra={"row": int() as row, "sha256": str() as sha256}):
+                self._step(Step(position, (((recorded.id, 0), Row(row, sha256)),), frozenset()))
             case HistoryPopped():
                 popped = (item for item in event.items if isinstance(item, tuple))
                 self._step(Step(position, (), frozenset(popped)))
             case _:
                 pass
-
-
-def _rows(event_id: str, event: HistoryAppended) -> Iterator[tuple[ItemKey, Row]]:
-    extra = event.extra or {}
-    row, sha256 = extra.get("row"), extra.get("sha256")
-    if isinstance(row, int) and isinstance(sha256, str):
-        yield (event_id, 0), Row(row, sha256)
 
 
 def stored_session(log: Log, session: str, until: int | None = None) -> StoredSession:

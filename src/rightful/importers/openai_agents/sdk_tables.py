@@ -27,8 +27,9 @@ _SESSIONS = frozenset({"session_id", "created_at", "updated_at"})
 _STRUCTURE = frozenset({"session_id", "message_id", "branch_id", "sequence_number"})
 _USAGE = frozenset({"session_id", "branch_id", "user_turn_number", "total_tokens"})
 _FIRST = "agent_messages"  # the SDK's own name, which counts before others
-_COUNTS = ("requests", "input_tokens", "output_tokens", "total_tokens")
-_DETAILS = ("input_tokens_details", "output_tokens_details")
+_COUNTS = (
+    "requests", "input_tokens", "output_tokens", "total_tokens", "input_tokens_details", "output_tokens_details",
+)  # fmt: skip
 
 
 class Store(NamedTuple):
@@ -82,33 +83,28 @@ class Message(NamedTuple):
 def stores_of(connection: Connection) -> list[Store]:
     """Return the pairs of tables of a database; the pair with the SDK's own names comes first."""
     names = _texts(connection, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
-    columns = {
-        name: frozenset(_texts(connection, "SELECT lower(name) FROM pragma_table_info(?)", name)) for name in names
-    }
-    found = [name for name, has in columns.items() if has >= _MESSAGES and _is_numbered(connection, name)]
+    sql = "SELECT lower(name) FROM pragma_table_info(?)"
+    columns = {name.lower(): frozenset(_texts(connection, sql, name)) for name in names}
+    found = [name for name in names if columns[name.lower()] >= _MESSAGES and _is_numbered(connection, name)]
     found.sort(key=lambda name: (name != _FIRST, name))
     return [_store(connection, name, columns, is_only=len(found) == 1) for name in found]
 
 
 def _store(connection: Connection, name: str, columns: dict[str, frozenset[str]], *, is_only: bool) -> Store:
+    """Return one pair of tables. The keys of `columns` are lowercase: SQLite ignores the case of a name."""
     sessions = _owner(connection, name, "session_id")
     structure = columns.get("message_structure", frozenset()) >= _STRUCTURE
     owner = _owner(connection, "message_structure", "message_id") if structure else None
     branches = structure and (owner.lower() == name.lower() if owner else is_only)
     return Store(
         name,
-        sessions if _columns_of(columns, sessions) >= _SESSIONS else None,
-        "created_at" in columns[name],
+        sessions if columns.get((sessions or "").lower(), frozenset()) >= _SESSIONS else None,
+        "created_at" in columns[name.lower()],
         f"idx_{name}_session_time" in _texts(connection, "SELECT name FROM pragma_index_list(?)", name),
         branches,
         branches and columns.get("turn_usage", frozenset()) >= _USAGE,
         _last_row(connection, name),
     )
-
-
-def _columns_of(columns: dict[str, frozenset[str]], table: str | None) -> frozenset[str]:
-    """Return the columns of a table, ignoring the case of its name, as SQLite does."""
-    return next((has for name, has in columns.items() if name.lower() == (table or "").lower()), frozenset())
 
 
 def _is_numbered(connection: Connection, table: str) -> bool:
@@ -170,9 +166,6 @@ def _utf8(value: object) -> str | None:
         return None
 
 
-_PARTS = "m.id, CREATED, m.message_data"
-
-
 def messages_of(connection: Connection, store: Store, session_id: str, branch: str | None) -> Iterator[Message]:
     """Yield the messages of a session, or of one of its branches, in the order in which the SDK shows them.
 
@@ -212,7 +205,7 @@ def message_of(connection: Connection, store: Store, row: int) -> Message:
     try:
         found = connection.execute(_selected(store, of_row), (row,)).fetchone()
     except sqlite3.DataError:
-        found = connection.execute(_selected(store, of_row, parts="m.id, CREATED, NULL"), (row,)).fetchone()
+        found = connection.execute(_selected(store, of_row, data="NULL"), (row,)).fetchone()
     if found is None:
         raise sqlite3.DatabaseError(f"row {row} of {store.messages} is not in its place")
     return _message(*found)
@@ -232,19 +225,18 @@ def unbranched_of(connection: Connection, store: Store, session_id: str) -> list
 
 def usage_of(connection: Connection, session_id: str, branch: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yield the usage of each turn of a branch: its number, and the counts by their names; details as stored."""
-    names = [*_COUNTS, *_DETAILS]
-    sql = f"SELECT user_turn_number, {', '.join(names)} FROM turn_usage "  # noqa: S608 - our own words
+    sql = f"SELECT user_turn_number, {', '.join(_COUNTS)} FROM turn_usage "  # noqa: S608 - our own words
     sql += "WHERE session_id = ? AND branch_id = ? ORDER BY user_turn_number"
     for turn, *counts in connection.execute(sql, (session_id, branch)):
-        yield turn, {name: count for name, count in zip(names, counts, strict=True) if count is not None}
+        yield turn, {name: count for name, count in zip(_COUNTS, counts, strict=True) if count is not None}
 
 
-def _selected(store: Store, rest: str, *, parts: str = _PARTS) -> str:
+def _selected(store: Store, rest: str, *, data: str = "m.message_data") -> str:
     created = "CAST(m.created_at AS TEXT)" if store.has_time else "NULL"
-    return _sql(f"SELECT {parts.replace('CREATED', created)} {rest}", store)
+    return _sql(f"SELECT m.id, {created}, {data} {rest}", store)
 
 
-def _message(row: Any, created: Any, data: Any) -> Message:  # noqa: ANN401 - what stands in a column
+def _message(row: Any, created: Any, data: Any) -> Message:  # noqa: ANN401 - the value of a column
     time = created if isinstance(created, bytes) else b""
     text = data if isinstance(data, bytes) or data is None else str(data).encode()
     return Message(Row(row, hashlib.sha256(time + b"\n" + (text or b"")).hexdigest()), time, text)
