@@ -183,3 +183,10 @@ def test_lesson_name_that_fits_several_is_refused(ledger: Path, run: Run, here: 
     done = run(*words(here / "state", "session-c", *GRADED, "--arm-reward", "git.md=0.5"))
 
     assert (done.code, "fits several lessons (/a/git.md, /b/git.md)" in done.err) == (2, True)
+
+
+def test_bandit_file_of_a_publication_is_null(ledger: Path, run: Run, state: Path, target: Path) -> None:
+    bandit = ("--bandit-dir", target.parent, "--publish", target, *READER)
+    document = run(*words(state, "session-a", *GRADED, *bandit, "--json")).document
+
+    assert document["bandit_file"] is None

@@ -421,6 +421,7 @@ def _bandit_file(args: argparse.Namespace) -> Path | None:
 def _document(
     args: argparse.Namespace, request: CreditRequest, graded: GradeContent, exposure: Exposure, receipts: list[Receipt]
 ) -> dict[str, Any]:
+    bandit = _bandit_file(args)
     return {
         "session": request.id,
         "outcome": graded.outcome,
@@ -428,6 +429,6 @@ def _document(
         "exposure": {"state": exposure.state, "why": exposure.why or None, "session": request.exposed},
         "lessons": list(exposure.arms),
         "dry_run": args.dry_run,
-        "bandit_file": None if args.bandit_dir is None else str(_bandit_file(args)),
+        "bandit_file": None if bandit is None else str(bandit),
         "receipts": [receipt._asdict() for receipt in receipts],
     }
