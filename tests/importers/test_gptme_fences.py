@@ -64,7 +64,7 @@ def test_unclosed_fence_of_a_lesson_hides_no_lesson_with_its_own_fences(own: str
 
     found, quoted = lessons_in(content)
 
-    assert [one.path for one in found] == ["x.md", *["y.md"] * bool(between), "z.md"]
+    assert [one["path"] for one in found] == ["x.md", *["y.md"] * bool(between), "z.md"]
     assert quoted == 0
 
 
@@ -84,5 +84,5 @@ def test_a_header_in_a_fence_stays_quoted_whatever_fences_follow_it(rest: str) -
 
     found, quoted = lessons_in(content)
 
-    assert [one.path for one in found] == ["x.md", "z.md"]
+    assert [one["path"] for one in found] == ["x.md", "z.md"]
     assert quoted == 1 + rest.count("y.md")

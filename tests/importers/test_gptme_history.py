@@ -19,7 +19,7 @@ from rightful.events import HistoryPopped
 from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
 from rightful.importers.engine.formats import End, Origin
 from rightful.importers.engine.loop import Import
-from rightful.importers.gptme import neighbour_files as gptme_beside
+from rightful.importers.gptme import gptme_messages
 from rightful.importers.gptme.conversation import Gptme
 from rightful.importers.sources.growing_files import Lines
 from rightful.importers.sources.text_files import Found, Problem
@@ -147,7 +147,7 @@ def test_a_conversation_that_changes_while_it_is_read_is_not_whole(
         main.write_bytes(main.read_bytes() + b"\n")
         return iter(Lines(stream))
 
-    monkeypatch.setattr(gptme_beside, "Lines", growing)
+    monkeypatch.setattr(gptme_messages, "Lines", growing)
 
     with pytest.raises(InvalidEventError, match="is incomplete or being written"):
         Gptme().reader(Origin(str(folder / "branches" / "main-undo-0.jsonl"), 0))
@@ -162,7 +162,7 @@ def test_a_conversation_is_read_again_only_when_it_was_written(folder: Path, mon
         reads += 1
         return iter(Lines(stream))
 
-    monkeypatch.setattr(gptme_beside, "Lines", counted)
+    monkeypatch.setattr(gptme_messages, "Lines", counted)
     kind = Gptme()
     for name in ("main-undo-0.jsonl", "main-undo-1.jsonl"):
         reader = kind.reader(Origin(str(folder / "branches" / name), 0))

@@ -61,7 +61,7 @@ class Gptme(GrowingKind):
     READER_VERSION = 3  # 1: files of other tools were read; 1 and 2: pops stayed where a compaction is derived
 
     def __init__(self) -> None:
-        self._beside: Main | None = None
+        self._main: Main | None = None
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object is a message of a conversation, a change to one, or a label in one."""
@@ -77,23 +77,23 @@ class Gptme(GrowingKind):
         """
         try:
             place = _place_of(origin)
-            main = self._main(place)
+            main = self._main_of(place)
             reader = _reader(place, origin, main)
         except InvalidEventError as error:
             if origin.is_named:
                 raise
             return _UnknownSessionReader(error.what)
-        if _is_held(place) and main.is_torn:
+        if _is_compared(place) and main.is_torn:
             raise NotYetError(
                 f"`{MAIN}` of its conversation is incomplete or being written; the next import reads this file"
             )
         return reader
 
-    def _main(self, place: Place) -> Main:
+    def _main_of(self, place: Place) -> Main:
         """Return the conversation that the other files of its folder are compared with; cached until it changes."""
-        if self._beside is None or not self._beside.still_is(place.path):
-            self._beside = Main(place.path, place.folder)
-        return self._beside
+        if self._main is None or not self._main.still_is(place.path):
+            self._main = Main(place.path, place.folder)
+        return self._main
 
 
 def _is_message(value: Mapping[str, Any]) -> bool:
@@ -106,7 +106,7 @@ def _is_event(value: Mapping[str, Any]) -> bool:
     return value.keys() >= _EVENT and value["type"] in _CHANGES
 
 
-def _is_held(place: Place) -> bool:
+def _is_compared(place: Place) -> bool:
     """Return whether a file is compared with its conversation: a copy, or a log that may contain a view."""
     return place.kind in _COPIES or (place.kind == "events" and (place.path / "views").is_dir())
 
@@ -147,15 +147,12 @@ class _UnknownSessionReader(GrowingReader):
         self._shown = 0
 
     def state(self) -> dict[str, Any]:
-        """Return the counts."""
         return {"first": self._first, "shown": self._shown}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue counting."""
         self._first, self._shown = state["first"], state["shown"]
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield nothing; count the messages that show lessons."""
         if is_lessons(found.value):
             self._first = self._first or found.line
             self._shown += 1

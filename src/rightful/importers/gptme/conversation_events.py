@@ -74,7 +74,7 @@ class MainReader(GrowingReader):
         self._began_us: int | None = None
         self._zone: str | None = None
         self._model: str | None = None
-        self._told: list[str] = []
+        self._known_starts: list[str] = []
         self._gone: list[str] = []
         self._before: list[MessageItems] = []
         self._popped: dict[str, int] = {}
@@ -88,29 +88,21 @@ class MainReader(GrowingReader):
 
     def state(self) -> dict[str, Any]:
         """Return the state needed to continue after the last message, with the removals that are not recorded yet."""
-        own = {"began_us": self._began_us, "zone": self._zone, "model": self._model}
-        return (
-            self._messages.state()
-            | own
-            | {
-                "told": self._told,
-                "gone": self._gone,
-                "before": [[message.mark, *message.items] for message in self._before],
-                "popped": self._popped,
-            }
-        )
+        own = {"began_us": self._began_us, "zone": self._zone, "model": self._model, "told": self._known_starts}
+        before = [[message.mark, *message.items] for message in self._before]
+        return self._messages.state() | own | {"gone": self._gone, "before": before, "popped": self._popped}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue after the last message."""
         self._messages.restore(state)
         self._began_us, self._zone, self._model = state["began_us"], state["zone"], state["model"]
-        self._told, self._gone, self._popped = list(state["told"]), list(state["gone"]), dict(state["popped"])
-        self._before = [MessageItems(mark, tuple(items)) for mark, *items in state["before"]]
+        self._known_starts, self._gone, self._popped = list(state["told"]), list(state["gone"]), dict(state["popped"])
+        self._before = MessageItems.from_states(state["before"])
 
     def restart(self, state: Mapping[str, Any]) -> None:
         """Keep the earlier messages until the current ones are known."""
         self._gone = [*state["gone"], *(item for _, *items in state["standing"] for item in items)]
-        self._before = [MessageItems(mark, tuple(items)) for mark, *items in state["before"] or state["standing"]]
+        self._before = MessageItems.from_states(state["before"] or state["standing"])
         self._popped = dict(state["popped"])
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
@@ -134,7 +126,7 @@ class MainReader(GrowingReader):
         if self._zone is not None:
             what = f"the times have no UTC offset; they were read as local time of this machine ({self._zone})"
             yield Problem(None, what, lost=False)
-        current = {item for said in self._messages.current for item in said.items}
+        current = {item for message in self._messages.current for item in message.items}
         gone = [item for item in self._gone if item not in current]
         yield from self._put_back(current)
         if not gone:
@@ -175,13 +167,13 @@ class MainReader(GrowingReader):
         """Yield each new version of the start: with the facts of the messages, then also with those of the settings."""
         model = self._model or self._beside.get("model")
         facts: Wire = {"harness": "gptme"} | ({"model": model} if isinstance(model, str) else {})
-        for told in (facts, facts | self._more()):
-            mark = digest(told)
-            if mark in self._told:
+        for known in (facts, facts | self._more()):
+            mark = digest(known)
+            if mark in self._known_starts:
                 continue
-            self._told.append(mark)
+            self._known_starts.append(mark)
             key = key_of(self._place.folder, "session.started", mark)
-            yield self._messages.stamped("session.started", key, at_us=began_us) | told
+            yield self._messages.stamped("session.started", key, at_us=began_us) | known
 
     def _more(self) -> Wire:
         """Return the facts of the session from the settings and the folder's name."""

@@ -126,7 +126,7 @@ class EventLogReader(GrowingReader):
     ) -> Iterator[Wire | Problem]:
         """Replace the current messages by a list; yield the new messages, and the pops of those edited away."""
         before = self._messages.current
-        known = {item for said in before for item in said.items}
+        known = {item for message in before for item in message.items}
         self._messages = Messages(self._place.folder, self._origin.mtime_us)
         for place, message in enumerate(messages):
             try:
@@ -137,19 +137,19 @@ class EventLogReader(GrowingReader):
             if self._is_recorded(self._messages.current[-1], known, is_edit=is_edit):
                 yield from events
         if is_edit:
-            current = frozenset(item for said in self._messages.current for item in said.items)
+            current = frozenset(item for message in self._messages.current for item in message.items)
             yield from self._popped(before, current, at_us)
 
     def _popped(self, gone: list[MessageItems], current: frozenset[str], at_us: int) -> Iterator[Wire]:
         """Yield the pops of undone messages, except those still in the conversation: these were undone in a view."""
-        for said in gone:
-            left = self._main.without(said) if self._main.is_known else said.items
+        for message in gone:
+            left = self._main.without(message) if self._main.is_known else message.items
             for item in left:
                 if item not in current:
                     yield self._messages.popped(item, at_us=at_us)
 
-    def _is_recorded(self, said: MessageItems, known: set[str], *, is_edit: bool) -> bool:
+    def _is_recorded(self, message: MessageItems, known: set[str], *, is_edit: bool) -> bool:
         """Return whether to record a message of a list: it is new, and not part of a view."""
-        if known.issuperset(said.items):
+        if known.issuperset(message.items):
             return False
-        return is_edit or not self._has_views or not self._main.is_known or not self._main.without(said)
+        return is_edit or not self._has_views or not self._main.is_known or not self._main.without(message)

@@ -22,12 +22,14 @@ expects one result per call).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
 from rightful import times
+from rightful.errors import InvalidEventError
 from rightful.identity import event_id
 from rightful.importers.engine.formats import Wire
 from rightful.importers.gptme.gptme_calls import calls_in
@@ -35,6 +37,7 @@ from rightful.importers.gptme.gptme_times import local_us
 from rightful.importers.gptme.lesson_messages import exposed, is_lessons
 from rightful.importers.shared.foreign_fields import digest, key_of, session_of, shaped
 from rightful.importers.shared.record_parts import numbers
+from rightful.importers.sources.growing_files import Lines
 from rightful.importers.sources.text_files import Found, Problem
 
 PRODUCER = "gptme"
@@ -67,6 +70,11 @@ class MessageItems(NamedTuple):
     mark: str
     items: tuple[str, ...]
 
+    @classmethod
+    def from_states(cls, states: Iterable[list[str]]) -> list[MessageItems]:
+        """Return the messages of a state, each a list of its mark and its items."""
+        return [cls(mark, tuple(items)) for mark, *items in states]
+
 
 class Messages:
     """Turns messages into events, one after the other, and tracks the current messages of the file.
@@ -77,6 +85,9 @@ class Messages:
         folder: The name of the conversation's folder, which is the only name of the session.
         mtime_us: The file's time, for messages before the first one with a time; microseconds since 1970.
 
+    Attributes:
+        counts: How often each message occurs, by the beginning of its digest.
+
     Raises:
         InvalidEventError: The folder's name is not a valid session name.
     """
@@ -85,7 +96,7 @@ class Messages:
         self.folder = folder
         self.session = session_of(NAMESPACE, folder, "$")
         self.current: list[MessageItems] = []
-        self._counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         self._open: list[list[str]] = []
         self._file_us = mtime_us or 0
         self.last_us: int | None = None
@@ -97,19 +108,15 @@ class Messages:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a state."""
-        self.current = [MessageItems(mark, tuple(items)) for mark, *items in state["standing"]]
-        self._counts = Counter(message.mark for message in self.current)
+        self.current = MessageItems.from_states(state["standing"])
+        self.counts = Counter(message.mark for message in self.current)
         self._open = [list(call) for call in state["open"]]
         self.last_us = state["last_us"]
-
-    def occurrences(self, mark: str) -> int:
-        """Return how often a message occurs."""
-        return self._counts[mark]
 
     def undo(self, count: int) -> list[MessageItems]:
         """Remove the last messages; return them, the last one first."""
         gone = [self.current.pop() for _ in range(min(count, len(self.current)))]
-        self._counts.subtract(message.mark for message in gone)
+        self.counts.subtract(message.mark for message in gone)
         self._open = []
         return gone
 
@@ -125,9 +132,9 @@ class Messages:
             self.last_us, _ = local_us(message.timestamp)
         content = digest([message.role, value.get("timestamp"), message.content])
         mark = content[:_MARK_CHARS]
-        occurrence = self._counts[mark] + 1
+        occurrence = self.counts[mark] + 1
         events = list(self._events(message, value, content, occurrence))
-        self._counts[mark] = occurrence
+        self.counts[mark] = occurrence
         items = tuple(event_id(PRODUCER, event["key"]) for event in events if _is_item(event))
         self.current.append(MessageItems(mark, items))
         yield from events
@@ -194,8 +201,8 @@ class Messages:
             return None
         head = self.stamped("tool_result.snapshotted", key_of(self.folder, content, occurrence, "result", call))
         failed = isinstance(message.content, str) and message.content.startswith(_FAILED)
-        said = {"call": call, "output": message.content, "is_error": failed, "complete": True}
-        return head | said | _extra(value, _READ | {"call_id"})
+        fields = {"call": call, "output": message.content, "is_error": failed, "complete": True}
+        return head | fields | _extra(value, _READ | {"call_id"})
 
     def _answered(self, value: Wire) -> str | None:
         """Return the call without an id that a system message answers."""
@@ -217,6 +224,21 @@ class Messages:
                 self.stamped("usage.recorded", key) | {"counts": counts, "of": of} | ({"extra": rest} if rest else {})
             )
         return self.stamped("data.recorded", key) | {"name": "metadata", "data": {"of": of, "metadata": rest}}
+
+
+def read_messages(stream: BinaryIO, take: Callable[[Found], Iterable[object]]) -> Iterator[Found]:
+    """Yield each message of a file after its events were derived, without the invalid ones.
+
+    Args:
+        stream: The file, which is only compared; its own import reports its problems.
+        take: Derives the events of a message.
+    """
+    for item in Lines(stream):
+        if isinstance(item, Found):
+            with suppress(InvalidEventError):
+                for _ in take(item):
+                    pass
+                yield item
 
 
 def _is_item(event: Wire) -> bool:

@@ -19,16 +19,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rightful.errors import InvalidEventError
 from rightful.identity import event_id
 from rightful.importers.engine.formats import End, GrowingReader, Origin, Wire
 from rightful.importers.gptme.branches_and_labels import ALONE
 from rightful.importers.gptme.conversation_events import Place
-from rightful.importers.gptme.gptme_messages import PRODUCER, Messages
+from rightful.importers.gptme.gptme_messages import PRODUCER, Messages, read_messages
 from rightful.importers.gptme.lesson_messages import exposed, is_lessons
 from rightful.importers.gptme.neighbour_files import Main
 from rightful.importers.shared.foreign_fields import digest, key_of
-from rightful.importers.sources.growing_files import Lines
 from rightful.importers.sources.text_files import Found, Problem, opened
 
 _NAME = re.compile(r"(?P<series>.+)-(?P<number>\d+)\Z")
@@ -107,13 +105,13 @@ class ViewReader(GrowingReader):
         for _ in self._messages.take(Found(found.line, {**found.value, "hide": False})):
             pass
         mark = self._messages.current[-1].mark
-        occurrence = self._messages.occurrences(mark)
-        said = {"role": found.value["role"], "content": found.value.get("content")}
+        occurrence = self._messages.counts[mark]
+        shown = {"role": found.value["role"], "content": found.value.get("content")}
         place = self._main.place_of(mark, occurrence)
         if place is None or place < self._behind:
-            self._between.append(said)
+            self._between.append(shown)
         else:
-            yield from self._compacted(place, said)
+            yield from self._compacted(place, shown)
             yield from self._replaced()
         if is_lessons(found.value):
             yield from exposed(found, self._messages.folder, self._messages.session, occurrence)
@@ -127,11 +125,11 @@ class ViewReader(GrowingReader):
         if not self._main.is_known:
             yield Problem(None, ALONE, lost=False)
 
-    def _compacted(self, place: int, said: Wire) -> Iterator[Wire]:
+    def _compacted(self, place: int, shown: Wire) -> Iterator[Wire]:
         first, behind = self._behind, place
         items, self._between, self._behind = self._between, [], place + 1
         if items and first == behind:
-            items, behind = [*items, said], place + 1
+            items, behind = [*items, shown], place + 1
         if first == behind:
             return
         covers = [[item, 0] for message in self._main.current[first:behind] for item in message.items]
@@ -179,13 +177,8 @@ def _series(place: Place, name: str) -> list[Path]:
 def _made(reader: ViewReader, path: Path) -> list[_Compacted]:
     try:
         with opened(str(path), follow=False) as file:
-            for item in Lines(file.stream):
-                if isinstance(item, Found):
-                    try:
-                        for _ in reader.events(item):
-                            pass
-                    except InvalidEventError:
-                        continue  # its own import reports the problem
+            for _ in read_messages(file.stream, reader.events):
+                pass
     except OSError:
         return []
     return reader.made

@@ -57,13 +57,7 @@ class Place(NamedTuple):
 
 
 def places(workspace: Path, environ: Mapping[str, str], home: Path) -> list[Place]:
-    """Return the places that a workspace and its tools use, each once.
-
-    Args:
-        workspace: The workspace's folder.
-        environ: The environment.
-        home: The home folder.
-    """
+    """Return the places that a workspace and its tools use, each once."""
 
     def named(variable: str) -> list[Path]:
         value = environ.get(variable)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -41,13 +41,6 @@ class _Lessons(msgspec.Struct):
     content: str
 
 
-class _Lesson(NamedTuple):
-    """A lesson's header in a message."""
-
-    path: str
-    rest: dict[str, str]
-
-
 def exposed(found: Found, folder: str, session: str, occurrence: int) -> Iterator[Wire | Problem]:
     """Yield the exposure of a lessons message, and its problems.
 
@@ -68,12 +61,12 @@ def exposed(found: Found, folder: str, session: str, occurrence: int) -> Iterato
         yield Problem(found.line, what, lost=False)
     if not lessons:
         raise InvalidEventError("Expected lessons, each with `## title` and `*Path: …*`; found none", "$.content")
-    shown: list[_Lesson] = []
+    shown: list[dict[str, str]] = []
     for lesson in lessons:
-        if (why := unfit(lesson.path)) is None:
+        if (why := unfit(lesson["path"])) is None:
             shown.append(lesson)
         else:
-            what = f"{why}, of the lesson {lesson.rest['title'][:64]!r}"
+            what = f"{why}, of the lesson {lesson['title'][:64]!r}"
             yield Problem(found.line, str(InvalidEventError(what, "$.content")))
     if shown:
         content = digest([message.role, message.timestamp, message.content])
@@ -83,8 +76,8 @@ def exposed(found: Found, folder: str, session: str, occurrence: int) -> Iterato
             "key": key_of(folder, content, occurrence),
             "session": session,
             "at": times.text_of(at_us),
-            "arms": [{"arm": lesson.path} for lesson in shown],
-            "extra": {"lessons": [lesson.rest for lesson in shown]},
+            "arms": [{"arm": lesson["path"]} for lesson in shown],
+            "extra": {"lessons": [{name: lesson[name] for name in lesson if name != "path"} for lesson in shown]},
         }
 
 
@@ -99,17 +92,13 @@ def is_lessons(value: Mapping[str, Any]) -> bool:
     )
 
 
-def lessons_in(content: str) -> tuple[list[_Lesson], int]:
-    """Return the lessons of a lessons message in order, and how many headers in it are only quoted."""
+def lessons_in(content: str) -> tuple[list[dict[str, str]], int]:
+    """Return the headers of a lessons message in order, by field, and how many more are only quoted."""
     content = content.replace("\r\n", "\n")
     headers = list(_HEADER.finditer(content))
     fenced = _fenced(list(_FENCE.finditer(content)), [header.start() for header in headers])
-    lessons: list[_Lesson] = []
-    for header in headers:
-        if header.start() not in fenced:
-            rest = {name: text for name, text in header.groupdict().items() if name != "path" and text is not None}
-            lessons.append(_Lesson(header["path"], rest))
-    return lessons, len(fenced)
+    shown = [header.groupdict() for header in headers if header.start() not in fenced]
+    return [{name: text for name, text in fields.items() if text is not None} for fields in shown], len(fenced)
 
 
 def _fenced(fences: list[re.Match[str]], headers: list[int]) -> set[int]:
@@ -124,7 +113,7 @@ def _fenced(fences: list[re.Match[str]], headers: list[int]) -> set[int]:
     inside: set[int] = set()
     opened: re.Match[str] | None = None
     places = [*((fence.start(), fence) for fence in fences), *((header, None) for header in headers)]
-    for at, fence in sorted(places, key=_place):
+    for at, fence in sorted(places, key=lambda place: place[0]):
         if fence is None:
             if opened is not None and _is_whole(_behind(at, fences, headers)):
                 opened, inside = None, set()
@@ -136,10 +125,6 @@ def _fenced(fences: list[re.Match[str]], headers: list[int]) -> set[int]:
             fenced |= inside
             opened, inside = None, set()
     return fenced
-
-
-def _place(item: tuple[int, object]) -> int:
-    return item[0]
 
 
 def _behind(at: int, fences: list[re.Match[str]], headers: list[int]) -> list[re.Match[str]]:

@@ -13,15 +13,13 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rightful import limits
-from rightful.errors import InvalidEventError
-from rightful.importers.gptme.gptme_messages import MessageItems, Messages
-from rightful.importers.sources.growing_files import Lines, is_whole
-from rightful.importers.sources.text_files import FileStamp, Found, Problem, opened, stamp_of
+from rightful.importers.gptme.gptme_messages import MessageItems, Messages, read_messages
+from rightful.importers.sources.growing_files import is_whole
+from rightful.importers.sources.text_files import FileStamp, Problem, opened, stamp_of
 
 MAIN = "conversation.jsonl"
 """The file that holds a conversation."""
@@ -62,11 +60,7 @@ class Main:
         return not self.is_known and self._tried is not None
 
     def still_is(self, path: Path) -> bool:
-        """Return whether this is the conversation of a folder, unchanged since it was read.
-
-        Args:
-            path: The folder.
-        """
+        """Return whether this is the conversation of a folder, unchanged since it was read."""
         is_its = self._path == path / MAIN and self._stamp is not None
         return is_its and self._stamp == self._tried == stamp_of(str(self._path), follow=False)
 
@@ -76,11 +70,11 @@ class Main:
             self._read_if_changed()
         return self._places.get((mark, occurrence))
 
-    def without(self, said: MessageItems) -> list[str]:
+    def without(self, message: MessageItems) -> list[str]:
         """Return the items of a message that the conversation does not have."""
-        if not self._items.issuperset(said.items):
+        if not self._items.issuperset(message.items):
             self._read_if_changed()
-        return [item for item in said.items if item not in self._items]
+        return [item for item in message.items if item not in self._items]
 
     def _read_if_changed(self) -> None:
         """Read the file, if it changed since the last attempt; an incomplete file changes nothing."""
@@ -92,12 +86,12 @@ class Main:
         if messages is None or before != stamp_of(str(self._path), follow=False):
             return
         self._stamp, self.current = before, messages.current
-        self._items = frozenset(item for said in self.current for item in said.items)
+        self._items = frozenset(item for message in self.current for item in message.items)
         counts: Counter[str] = Counter()
         self._places = {}
-        for place, said in enumerate(self.current):
-            counts[said.mark] += 1
-            self._places[said.mark, counts[said.mark]] = place
+        for place, message in enumerate(self.current):
+            counts[message.mark] += 1
+            self._places[message.mark, counts[message.mark]] = place
 
     def _whole(self) -> Messages | None:
         """Return the messages of the file; None if it is missing, empty, or does not end with a complete line."""
@@ -107,31 +101,23 @@ class Main:
                 if not is_whole(file):
                     return None
                 file.stream.seek(0)
-                for item in Lines(file.stream):
-                    if isinstance(item, Found):
-                        with suppress(InvalidEventError):  # its own import reports the problem
-                            for _ in messages.take(item):
-                                pass
+                for _ in read_messages(file.stream, messages.take):
+                    pass
         except OSError:
             return None
         return messages
 
 
 def settings_of(path: Path) -> Iterator[dict[str, Any] | Problem]:
-    """Yield the `[chat]` part of a conversation's settings, if it has any, or a problem.
-
-    Args:
-        path: The conversation's folder.
-    """
+    """Yield the `[chat]` part of the settings in a conversation's folder, if it has any, or a problem."""
     try:
         with opened(str(path / _CONFIG), follow=False) as file:
             data = file.stream.read(limits.BESIDE_BYTES + 1)
     except OSError:
         return
     if len(data) > limits.BESIDE_BYTES:
-        yield Problem(
-            None, f"`{_CONFIG}` next to it is larger than {limits.BESIDE_BYTES:,} bytes; not read", lost=False
-        )
+        what = f"`{_CONFIG}` next to it is larger than {limits.BESIDE_BYTES:,} bytes; not read"
+        yield Problem(None, what, lost=False)
         return
     try:
         chat = tomllib.loads(data.decode()).get("chat", {})

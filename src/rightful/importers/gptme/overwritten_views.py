@@ -17,12 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from rightful import times
-from rightful.errors import InvalidEventError
 from rightful.importers.engine.formats import OlderReading, Wire
-from rightful.importers.gptme.gptme_messages import MessageItems, Messages
+from rightful.importers.gptme.gptme_messages import MessageItems, Messages, read_messages
 from rightful.importers.shared.foreign_fields import digest, key_of
-from rightful.importers.sources.growing_files import Lines
-from rightful.importers.sources.text_files import Found, opened
+from rightful.importers.sources.text_files import opened
 
 
 def before_overwritten(current: Sequence[MessageItems], former: OlderReading) -> list[MessageItems]:
@@ -34,13 +32,13 @@ def before_overwritten(current: Sequence[MessageItems], former: OlderReading) ->
     """
     kept: list[tuple[int, MessageItems]] = []
     lowest = math.inf
-    for said in reversed(current):
-        position = min((former.positions[item] for item in said.items if item in former.positions), default=None)
+    for message in reversed(current):
+        position = min((former.positions[item] for item in message.items if item in former.positions), default=None)
         if position is not None and position < lowest:
             lowest = position
-            kept.append((position, said))
+            kept.append((position, message))
     gone = [(former.positions[item], MessageItems("", (item,))) for item in former.popped if item in former.positions]
-    return [said for _, said in sorted([*kept, *gone])] if gone else []
+    return [message for _, message in sorted([*kept, *gone])] if gone else []
 
 
 def overwritten(
@@ -55,8 +53,8 @@ def overwritten(
         mtime_us: When it was last written; microseconds since 1970.
         is_past: Whether the views may be newer than the change. If so, only views that agree with the file are used.
     """
-    said = _of_views(folder, messages.folder, messages.current if is_past else None)
-    if not said:
+    shown = _of_views(folder, messages.folder, messages.current if is_past else None)
+    if not shown:
         return
     places = {message: at for at, message in enumerate(before)}
     place, new = 0, list[MessageItems]()
@@ -65,9 +63,9 @@ def overwritten(
             new.append(message)
             continue
         gone = before[place : places[message]]
-        if new and gone and all(fresh.mark in said for fresh in new):
+        if new and gone and all(fresh.mark in shown for fresh in new):
             covers = [[item, 0] for old in (*gone, *new) for item in old.items]
-            items = [said[fresh.mark] for fresh in new]
+            items = [shown[fresh.mark] for fresh in new]
             key = key_of(messages.folder, "overwritten", digest([covers, items]))
             head = messages.stamped("history.compacted", key) | {"at": times.text_of(mtime_us or 0), "at_basis": "file"}
             yield head | {"covers": covers, "mode": "overwritten", "items": items}
@@ -82,28 +80,18 @@ def _of_views(folder: Path, name: str, current: Sequence[MessageItems] | None) -
         name: Its name.
         current: Use only views that agree with these messages, up to the end of the shorter one; all if None.
     """
-    found: dict[str, Any] = {}
+    of_all: dict[str, Any] = {}
     for path in sorted((folder / "views").glob("*.jsonl")):
         messages = Messages(name, None)
         items: dict[str, Any] = {}
         try:
             with opened(str(path), follow=False) as file:
-                for item in Lines(file.stream):
-                    if isinstance(item, Found):
-                        _take(messages, item, items)
+                for found in read_messages(file.stream, messages.take):
+                    text = {"role": found.value["role"], "content": found.value.get("content")}
+                    items[messages.current[-1].mark] = text
         except OSError:
             continue  # its own import reports the problem
         pairs = zip(messages.current, current or (), strict=False)
-        if all(viewed.mark == said.mark for viewed, said in pairs):
-            found |= items
-    return found
-
-
-def _take(messages: Messages, item: Found, found: dict[str, Any]) -> None:
-    try:
-        for _ in messages.take(item):
-            pass
-    except InvalidEventError:
-        return
-    said = {"role": item.value["role"], "content": item.value.get("content")}
-    found[messages.current[-1].mark] = said
+        if all(viewed.mark == message.mark for viewed, message in pairs):
+            of_all |= items
+    return of_all
